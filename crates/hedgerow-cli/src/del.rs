@@ -1,4 +1,4 @@
-//! `hedgerow del KEY…`: deletes keys.
+//! `hedgerow del KEY…`: deletes keys, or all keys of a range.
 
 use std::ffi::OsString;
 
@@ -9,21 +9,26 @@ use crate::database::EntryArguments;
 use crate::encoding;
 use crate::exit::Failure;
 use crate::output::Output;
+use crate::range::RangeArguments;
 
 const EXAMPLE: &str = "\
 Example:
-  hedgerow del --db people ada grace";
+  hedgerow del --db people ada grace
+  hedgerow del --db people --from a --to c";
 
-/// Deletes keys, all of them or none; durable when the command ends.
+/// Deletes keys or a range of keys, all of them or none; durable when the command ends.
 ///
-/// The keys need not exist.
+/// The keys need not exist. The cost of a range does not depend on the keys in it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     entries: EntryArguments,
 
-    #[arg(value_name = "KEY", required = true)]
+    #[command(flatten)]
+    range: RangeArguments,
+
+    #[arg(value_name = "KEY", required_unless_present_any = ["from", "to", "prefix"])]
     keys: Vec<OsString>,
 }
 
@@ -34,9 +39,19 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     for key in &arguments.keys {
         batch.delete(&keyspace, encoding.argument(key)?)?;
     }
+    let range = arguments.range.range(encoding)?;
+    let has_range = !range.is_everything();
+    if let Some(prefix) = range.prefix() {
+        batch.delete_prefix(&keyspace, prefix)?;
+    } else if has_range {
+        batch.delete_range::<&[u8]>(&keyspace, range.bounds())?;
+    }
     batch.commit(Durability::Synced)?;
     db.close()?;
-    let name = &arguments.entries.keyspace.name;
-    output.object(&json!({ "keyspace": name, "deleted": arguments.keys.len() }));
+    let (name, keys) = (&arguments.entries.keyspace.name, arguments.keys.len());
+    output.object(&match has_range {
+        true => json!({ "keyspace": name, "deleted": keys, "ranges_deleted": 1 }),
+        false => json!({ "keyspace": name, "deleted": keys }),
+    });
     Ok(())
 }

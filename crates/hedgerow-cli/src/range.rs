@@ -69,6 +69,11 @@ impl Range {
         self.from.is_none() && self.to.is_none()
     }
 
+    /// The prefix, if the range was given as one.
+    pub(crate) fn prefix(&self) -> Option<&[u8]> {
+        self.prefix.as_deref()
+    }
+
     pub(crate) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         let lower = self
             .from

@@ -17,6 +17,7 @@
 
 mod adoptions;
 mod oracle;
+mod ranges;
 mod reads;
 mod stalled;
 mod trouble;
@@ -375,7 +376,7 @@ impl Harness {
     fn step(&mut self, round: &mut Round) -> Result<(), String> {
         match self
             .random
-            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2, 4, 4, 12])
+            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2, 4, 4, 12, 6])
         {
             0 => self.write(round, 1, true),
             1 => self.write(round, 1, false),
@@ -425,6 +426,7 @@ impl Harness {
             12 => self.retune(round),
             13 => self.move_all(round),
             14 => self.pop(round),
+            15 => self.delete_range(round),
             _ => self.copy(round),
         }
     }

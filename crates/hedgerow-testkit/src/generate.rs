@@ -8,7 +8,7 @@ use std::ops::Bound;
 use hedgerow::{Design, KEY_BYTES_MAX};
 
 use crate::blob::{Blob, Filler};
-use crate::ops::{Change, Move, Op, Source, Step, Write};
+use crate::ops::{Change, Keys, Move, Op, Source, Step, Write};
 use crate::random::{Random, mix};
 use crate::run::KEYSPACES;
 
@@ -24,6 +24,8 @@ pub struct Mix {
     pub upheaval_permille: u32,
     /// True if the empty key is among the keys. Semi-sorted keyspaces refuse it.
     pub empty_key: bool,
+    /// The frequency of range deletes, relative to about 1,000 for all others.
+    pub ranges: u32,
 }
 
 /// A script of some hundred operations. The seed also determines its size.
@@ -34,6 +36,7 @@ pub fn script(seed: u64, empty_key: bool) -> Vec<Op> {
         keys: *random.pick(&[6, 30, 150, 600]),
         upheaval_permille: *random.pick(&[5, 20, 60]),
         empty_key,
+        ranges: *random.pick(&[10, 30, 250]),
     };
     script_of(seed, mix)
 }
@@ -99,9 +102,10 @@ impl Generator {
         if self.random.below(1000) < u64::from(self.mix.upheaval_permille) {
             return self.upheaval();
         }
+        let ranges = self.mix.ranges;
         match self
             .random
-            .weighted(&[340, 110, 70, 70, 150, 110, 60, 40, 50, 15, 40, 15])
+            .weighted(&[340, 110, 70, 70, 150, 110, 60, 40, 50, 15, 40, 15, ranges])
         {
             0 => Op::Put {
                 keyspace: self.keyspace().into(),
@@ -126,9 +130,37 @@ impl Generator {
                 keyspace: self.keyspace().into(),
                 last: self.random.one_in(3),
             },
-            _ => Op::Ends {
+            11 => Op::Ends {
                 source: self.live_source(),
             },
+            _ => Op::DeleteRange {
+                keyspace: self.keyspace().into(),
+                keys: self.keys(),
+                synced: self.random.one_in(20),
+            },
+        }
+    }
+
+    /// Draws the keys of a range delete: mostly those between two keys.
+    fn keys(&mut self) -> Keys {
+        match self.random.below(10) {
+            0 => Keys::Range(self.bound(), self.bound()),
+            1 => Keys::Prefix(self.key()),
+            2 => Keys::Prefix(Blob::of(
+                self.random
+                    .pick(&["k0", "user/0", "user/03/", "k"])
+                    .to_owned(),
+            )),
+            _ => {
+                let mut ends = [self.key(), self.key()];
+                ends.sort_by_cached_key(Blob::bytes);
+                let [lower, upper] = ends;
+                let upper = match self.random.one_in(2) {
+                    true => Bound::Included(upper),
+                    false => Bound::Excluded(upper),
+                };
+                Keys::Range(Bound::Included(lower), upper)
+            }
         }
     }
 
@@ -207,10 +239,16 @@ impl Generator {
 
     fn batch(&mut self) -> Op {
         let count = self.random.skewed(30);
-        let writes = (0..count).map(|_| Write {
-            keyspace: self.keyspace().into(),
-            key: self.any_key(),
-            value: (!self.random.one_in(4)).then(|| self.value()),
+        let writes = (0..count).map(|_| match self.random.one_in(12) {
+            true => Write::DeleteRange {
+                keyspace: self.keyspace().into(),
+                keys: self.keys(),
+            },
+            false => Write::One {
+                keyspace: self.keyspace().into(),
+                key: self.any_key(),
+                value: (!self.random.one_in(4)).then(|| self.value()),
+            },
         });
         Op::Batch {
             writes: writes.collect(),

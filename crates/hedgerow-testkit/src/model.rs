@@ -9,7 +9,7 @@ use hedgerow::{ErrorKind, KEY_BYTES_MAX, KeyOrder};
 
 use crate::answer;
 use crate::blob::Blob;
-use crate::ops::{Move, Op, Source, Step, Write};
+use crate::ops::{Keys, Move, Op, Source, Step, Write};
 use crate::order::takes;
 
 /// The contents of a keyspace.
@@ -75,6 +75,7 @@ impl Model {
                 ..
             } => self.write(keyspace, key, Some(value.bytes())),
             Op::Delete { keyspace, key, .. } => self.write(keyspace, key, None),
+            Op::DeleteRange { keyspace, keys, .. } => self.delete_range(keyspace, keys),
             Op::Update {
                 keyspace,
                 key,
@@ -242,12 +243,25 @@ impl Model {
         Ok(answer::done())
     }
 
+    fn delete_range(&mut self, keyspace: &str, keys: &Keys) -> Answer {
+        let map = self.map(keyspace)?;
+        map.retain(|key, _| !keys.holds(key));
+        Ok(answer::done())
+    }
+
     /// Adds the writes of a batch. A refused write leaves the others in the batch.
     fn batch(&mut self, writes: &[Write]) -> Answer {
         let mut added = 0;
         for write in writes {
-            let value = write.value.as_ref().map(Blob::bytes);
-            added += u32::from(self.write(&write.keyspace, &write.key, value).is_ok());
+            let written = match write {
+                Write::One {
+                    keyspace,
+                    key,
+                    value,
+                } => self.write(keyspace, key, value.as_ref().map(Blob::bytes)),
+                Write::DeleteRange { keyspace, keys } => self.delete_range(keyspace, keys),
+            };
+            added += u32::from(written.is_ok());
         }
         Ok(answer::added(added))
     }

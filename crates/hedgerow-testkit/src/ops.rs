@@ -4,6 +4,8 @@
 //! ```text
 //! put a k1 v1~100 sync                  # keyspace, key, value; `sync` waits until it is durable
 //! del a k1                              # removes a key
+//! delrange a [k1 k9) sync               # removes the keys of a range
+//! delprefix a user/                     # removes the keys with a prefix
 //! update a k1 append x                  # or: toggle VALUE, remove, keep
 //! batch sync put a k1 v ; del b k2      # over several keyspaces, all or nothing
 //! load a k1 v1 k2 v2                    # a bulk load; keys must ascend
@@ -22,6 +24,9 @@
 //! sync                                  # also: verify, checkpoint, readonly, reopen, kill
 //! ```
 
+mod keys;
+mod write;
+
 use std::fmt;
 use std::ops::Bound;
 use std::str::FromStr;
@@ -30,6 +35,8 @@ use hedgerow::Design;
 
 use crate::blob::Blob;
 use crate::setup::{design_text, parse_design};
+pub use keys::Keys;
+pub use write::Write;
 
 /// One operation.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +58,15 @@ pub enum Op {
         keyspace: String,
         /// The key.
         key: Blob,
+        /// True if the call waits until it is durable.
+        synced: bool,
+    },
+    /// Removes the values of the keys of a range.
+    DeleteRange {
+        /// The keyspace.
+        keyspace: String,
+        /// The keys.
+        keys: Keys,
         /// True if the call waits until it is durable.
         synced: bool,
     },
@@ -252,17 +268,6 @@ impl Change {
     }
 }
 
-/// A write of a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Write {
-    /// The keyspace.
-    pub keyspace: String,
-    /// The key.
-    pub key: Blob,
-    /// The value; `None` deletes.
-    pub value: Option<Blob>,
-}
-
 /// A part of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -310,15 +315,6 @@ impl fmt::Display for Source {
         match self.snapshot {
             None => f.write_str(&self.keyspace),
             Some(slot) => write!(f, "{}@{slot}", self.keyspace),
-        }
-    }
-}
-
-impl fmt::Display for Write {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.value {
-            Some(value) => write!(f, "put {} {} {value}", self.keyspace, self.key),
-            None => write!(f, "del {} {}", self.keyspace, self.key),
         }
     }
 }
@@ -390,6 +386,14 @@ impl fmt::Display for Op {
                 key,
                 synced,
             } => write!(f, "del {keyspace} {key}{}", sync(synced)),
+            Op::DeleteRange {
+                keyspace,
+                keys,
+                synced,
+            } => {
+                keys.show(keyspace, f)?;
+                f.write_str(sync(synced))
+            }
             Op::Update {
                 keyspace,
                 key,
@@ -521,25 +525,6 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn writes(&mut self) -> Result<Vec<Write>, String> {
-        let mut writes = Vec::new();
-        while let Some(word) = self.0.next() {
-            let (keyspace, key) = (self.name()?, self.parse()?);
-            let value = match word {
-                "put" => Some(self.parse()?),
-                "del" => None,
-                _ => return Err(format!("expected `put` or `del`, found `{word}`")),
-            };
-            writes.push(Write {
-                keyspace,
-                key,
-                value,
-            });
-            let _ = self.0.next_if_eq(&";");
-        }
-        Ok(writes)
-    }
-
     fn load(&mut self) -> Result<Op, String> {
         let keyspace = self.name()?;
         let mut entries = Vec::new();
@@ -572,6 +557,13 @@ impl<'a> Words<'a> {
             let synced = self.sync();
             let writes = self.writes()?;
             return Ok(Op::Batch { writes, synced });
+        }
+        if first == "delrange" || first == "delprefix" {
+            return Ok(Op::DeleteRange {
+                keyspace: self.name()?,
+                keys: self.keys(first)?,
+                synced: self.sync(),
+            });
         }
         let (keyspace, key) = (self.name()?, self.parse()?);
         Ok(match first {
@@ -629,7 +621,9 @@ impl<'a> Words<'a> {
     fn op(&mut self) -> Result<Op, String> {
         let first = self.next()?;
         Ok(match first {
-            "put" | "del" | "update" | "batch" => self.write_op(first)?,
+            "put" | "del" | "delrange" | "delprefix" | "update" | "batch" => {
+                self.write_op(first)?
+            }
             "load" => self.load()?,
             "pop" => Op::Pop {
                 keyspace: self.name()?,

@@ -8,7 +8,8 @@ use hedgerow::{
     Result, ScanToken, Slice, Snapshot, UnorderedScan,
 };
 
-use crate::ops::Move;
+use crate::blob::Blob;
+use crate::ops::{Keys, Move};
 
 /// A key that every order of a run takes.
 pub(crate) const ANY_KEY: &[u8] = b"\x01k/any";
@@ -142,6 +143,47 @@ pub(crate) fn ends(
         Some(snapshot) => [snapshot.first(keyspace)?, snapshot.last(keyspace)?],
     };
     Ok((ends, count))
+}
+
+/// A range delete in the words of a keyspace.
+pub(crate) enum Deleted {
+    Range(Range),
+    Prefix(Vec<u8>),
+    /// Single keys, because the order has no such range.
+    Each(Vec<Vec<u8>>),
+}
+
+/// The range delete that removes these keys. `written` are keys that the same batch has written.
+pub(crate) fn deleted(keyspace: &Keyspace, keys: &Keys, written: &[Vec<u8>]) -> Result<Deleted> {
+    let order = keyspace.layout().order;
+    let found = match (order, keys) {
+        (KeyOrder::Sorted, Keys::Range(lower, upper)) => {
+            let bytes = |bound: &Bound<Blob>| bound.as_ref().map(Blob::bytes);
+            return Ok(Deleted::Range((bytes(lower), bytes(upper))));
+        }
+        (KeyOrder::Sorted, Keys::Prefix(prefix)) => return Ok(Deleted::Prefix(prefix.bytes())),
+        _ => everything(keyspace, None)?,
+    };
+    let all = found.iter().map(|(key, _)| key.to_vec());
+    let mut all: Vec<_> = all.chain(written.iter().cloned()).collect();
+    if let (KeyOrder::SemiSorted(_), Keys::Prefix(beginning)) = (order, keys)
+        && let beginning = beginning.bytes()
+        && let Some(prefix) = fragment(order, &beginning)
+    {
+        // The keys of the prefix may be more than those that begin so.
+        let mut of_prefix = all
+            .iter()
+            .filter(|key| fragment(order, key) == Some(prefix));
+        let is_prefix = |key: &&Vec<u8>| key.starts_with(&beginning);
+        let begin_so = all.iter().filter(is_prefix);
+        if of_prefix.all(|key| is_prefix(&key)) && { begin_so }
+            .all(|key| fragment(order, key) == Some(prefix))
+        {
+            return Ok(Deleted::Prefix(prefix.to_vec()));
+        }
+    }
+    all.retain(|key| keys.holds(key));
+    Ok(Deleted::Each(all))
 }
 
 /// Loads entries whose keys ascend. Keys without an order would be loaded in any order, so this

@@ -20,7 +20,7 @@ use crate::answer;
 use crate::blob::Blob;
 use crate::model::Model;
 use crate::ops::{self, Op, Source, Write};
-use crate::order::{self, ANY_KEY, Position};
+use crate::order::{self, ANY_KEY, Deleted, Position};
 use crate::setup::{DiskSpec, Setup, suited};
 
 /// The keyspaces at the beginning of every run.
@@ -287,6 +287,7 @@ impl Runner {
         match op {
             Op::Put { .. }
             | Op::Delete { .. }
+            | Op::DeleteRange { .. }
             | Op::Update { .. }
             | Op::Batch { .. }
             | Op::Load { .. }
@@ -336,6 +337,31 @@ impl Runner {
                         .wait()?,
                 }
             }
+            Op::DeleteRange {
+                keyspace,
+                keys,
+                synced,
+            } => {
+                let keyspace = self.keyspace(keyspace)?;
+                let durability = durability(*synced);
+                let is_async = self.setup.workers.is_some();
+                match order::deleted(keyspace, keys, &[])? {
+                    Deleted::Range(range) if is_async => {
+                        keyspace.delete_range_async(range, durability).wait()?;
+                    }
+                    Deleted::Range(range) => keyspace.delete_range_with(range, durability)?,
+                    Deleted::Prefix(prefix) if is_async => {
+                        keyspace.delete_prefix_async(prefix, durability).wait()?;
+                    }
+                    Deleted::Prefix(prefix) => keyspace.delete_prefix_with(prefix, durability)?,
+                    Deleted::Each(keys) => {
+                        let mut batch = self.db()?.batch();
+                        let mut keys = keys.iter();
+                        keys.try_for_each(|key| batch.delete(keyspace, key).map(drop))?;
+                        batch.commit(durability)?;
+                    }
+                }
+            }
             Op::Update {
                 keyspace,
                 key,
@@ -354,8 +380,8 @@ impl Runner {
             Op::Batch { writes, synced } => {
                 let mut batch = self.db()?.batch();
                 let mut added = 0;
-                for write in writes {
-                    added += u32::from(self.add(&mut batch, write)?);
+                for (i, write) in writes.iter().enumerate() {
+                    added += u32::from(self.add(&mut batch, write, &writes[..i])?);
                 }
                 batch.commit(durability(*synced))?;
                 return Ok(answer::added(added));
@@ -376,16 +402,37 @@ impl Runner {
     }
 
     /// Adds a write to a batch. Returns false if it is refused as it must be.
-    fn add(&self, batch: &mut Batch, write: &Write) -> Result<bool> {
-        let Ok(keyspace) = self.keyspace(&write.keyspace) else {
+    fn add(&self, batch: &mut Batch, write: &Write, before: &[Write]) -> Result<bool> {
+        let (Write::One { keyspace: name, .. } | Write::DeleteRange { keyspace: name, .. }) = write;
+        let Ok(keyspace) = self.keyspace(name) else {
             return Ok(false);
         };
-        let added = match &write.value {
-            Some(value) => batch.put(keyspace, write.key.bytes(), value.bytes()),
-            None => batch.delete(keyspace, write.key.bytes()),
+        let added = match write {
+            Write::One {
+                key,
+                value: Some(value),
+                ..
+            } => batch.put(keyspace, key.bytes(), value.bytes()).map(drop),
+            Write::One { key, .. } => batch.delete(keyspace, key.bytes()).map(drop),
+            Write::DeleteRange { keys, .. } => {
+                let key_of = |write: &Write| match write {
+                    Write::One { keyspace, key, .. } if keyspace == name => Some(key.bytes()),
+                    _ => None,
+                };
+                let takes = |key: &Vec<u8>| order::takes(self.setup.order, key);
+                let written = before.iter().filter_map(key_of).filter(takes);
+                let written: Vec<_> = written.collect();
+                order::deleted(keyspace, keys, &written).and_then(|it| match it {
+                    Deleted::Range(range) => batch.delete_range(keyspace, range).map(drop),
+                    Deleted::Prefix(prefix) => batch.delete_prefix(keyspace, prefix).map(drop),
+                    Deleted::Each(keys) => {
+                        { keys.iter() }.try_for_each(|key| batch.delete(keyspace, key).map(drop))
+                    }
+                })
+            }
         };
         match added {
-            Ok(_) => Ok(true),
+            Ok(()) => Ok(true),
             Err(e) if matches!(e.kind(), ErrorKind::InvalidArgument | ErrorKind::Closed) => {
                 Ok(false)
             }

@@ -354,6 +354,7 @@ fn added_object(place: &Placement, table: &TableFacts, encoding: Encoding) -> Va
     object["bytes"] = json!(table.file_bytes);
     object["entries"] = json!(table.entries);
     object["tombstones"] = json!(table.tombstones);
+    object["range_tombstones"] = json!(table.range_tombstones);
     object["smallest_key"] = encoding.encode_json(&table.smallest_key);
     object["largest_key"] = encoding.encode_json(&table.largest_key);
     object

@@ -123,6 +123,9 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
             count(facts.smallest_seqno.0),
             count(facts.largest_seqno.0),
         );
+        if facts.range_tombstones > 0 {
+            text += &format!("\n  {}", counted(facts.range_tombstones, "range tombstone"));
+        }
         object["properties"] = json!({
             "format": facts.format,
             "keyspace": facts.keyspace,
@@ -131,6 +134,7 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
             "run": facts.run,
             "entries": facts.entries,
             "tombstones": facts.tombstones,
+            "range_tombstones": facts.range_tombstones,
             "raw_bytes": facts.raw_bytes,
             "smallest_key": encoding.encode_json(smallest),
             "largest_key": encoding.encode_json(largest),
@@ -181,6 +185,7 @@ fn print_page(page: &TablePage, entries: bool, encoding: Encoding, report: &mut 
 fn part_name(part: Part) -> String {
     match part {
         Part::IndexTop => "index top".to_owned(),
+        Part::RangeTombstones => "range tombstones".to_owned(),
         part => name(part),
     }
 }

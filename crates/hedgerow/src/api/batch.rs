@@ -1,12 +1,15 @@
 //! Batches: several writes, over any keyspaces and partitions, all or none.
 
 use std::fmt;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::api::keyspace::Keyspace;
 use crate::base::entry::{KeyHash, Kind, Tag, check_value};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Durability;
+use crate::paths::delete_range;
+use crate::paths::delete_range::Part;
 use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, WriteOp};
 use crate::tree::engine::{Engine, Handle, KeyspaceCell};
@@ -58,6 +61,15 @@ pub enum BatchOp<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// The part of a range delete in one tree.
+    DeleteRange {
+        /// The name of the keyspace.
+        keyspace: String,
+        /// The first key of the range, or the prefix if keys are semi-sorted.
+        from: &'a [u8],
+        /// The first key behind the range; empty if it has no end.
+        to: &'a [u8],
+    },
 }
 
 struct Route {
@@ -101,6 +113,35 @@ impl Batch {
         self.push(keyspace, Tag::DELETE, key.as_ref(), b"")
     }
 
+    /// Adds a delete of all keys of a range ([`Keyspace::delete_range`]). It counts as an operation
+    /// for each tree that the range covers, as none if the range is empty.
+    ///
+    /// # Errors
+    /// As [`Batch::put`] and [`Keyspace::delete_range`].
+    pub fn delete_range<K: AsRef<[u8]>>(
+        &mut self,
+        keyspace: &Keyspace,
+        range: impl RangeBounds<K>,
+    ) -> Result<&mut Batch> {
+        self.check(keyspace)?;
+        let parts = delete_range::of_range(&keyspace.cell().facts, &range)?;
+        Ok(self.push_parts(keyspace.cell(), parts))
+    }
+
+    /// Adds a delete of all keys with a prefix ([`Keyspace::delete_prefix`]).
+    ///
+    /// # Errors
+    /// As [`Batch::put`] and [`Keyspace::delete_prefix`].
+    pub fn delete_prefix(
+        &mut self,
+        keyspace: &Keyspace,
+        prefix: impl AsRef<[u8]>,
+    ) -> Result<&mut Batch> {
+        self.check(keyspace)?;
+        let parts = delete_range::of_prefix(&keyspace.cell().facts, prefix.as_ref())?;
+        Ok(self.push_parts(keyspace.cell(), parts))
+    }
+
     /// The number of operations.
     pub fn len(&self) -> usize {
         self.routes.len()
@@ -137,6 +178,11 @@ impl Batch {
             let key = op.user_key;
             Some(match op.tag.kind {
                 Kind::Delete => BatchOp::Delete { keyspace, key },
+                Kind::RangeDelete => BatchOp::DeleteRange {
+                    keyspace,
+                    from: key,
+                    to: op.value,
+                },
                 _ => BatchOp::Put {
                     keyspace,
                     key,
@@ -212,18 +258,32 @@ impl Batch {
         key: &[u8],
         value: &[u8],
     ) -> Result<&mut Batch> {
+        self.check(keyspace)?;
+        let cell = keyspace.cell();
+        cell.facts.order.check(key)?;
+        let hash = KeyHash::of(key, cell.facts.seed);
+        self.push_hashed(cell, hash, tag, key, value);
+        Ok(self)
+    }
+
+    fn check(&self, keyspace: &Keyspace) -> Result<()> {
         if !keyspace.is_of(&self.engine) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "expected a keyspace of the batch's database, found one of another",
             ));
         }
-        keyspace.check_not_dropped()?;
-        let cell = keyspace.cell();
-        cell.facts.order.check(key)?;
-        let hash = KeyHash::of(key, cell.facts.seed);
-        self.push_hashed(cell, hash, tag, key, value);
-        Ok(self)
+        keyspace.check_not_dropped()
+    }
+
+    fn push_parts(&mut self, cell: &Arc<KeyspaceCell>, parts: Vec<Part>) -> &mut Batch {
+        let state = cell.state.load();
+        for part in parts {
+            let partition = state.partitions[part.partition].clone();
+            let (tag, hash) = (Tag::RANGE_DELETE, KeyHash(0));
+            self.push_routed(cell, partition, hash, tag, (&part.key, &part.value));
+        }
+        self
     }
 
     /// Adds an operation on a key with its hash. The caller has checked the key and the keyspace.
@@ -236,6 +296,17 @@ impl Batch {
         value: &[u8],
     ) {
         let partition = cell.state.load().route(key, hash).clone();
+        self.push_routed(cell, partition, hash, tag, (key, value));
+    }
+
+    fn push_routed(
+        &mut self,
+        cell: &Arc<KeyspaceCell>,
+        partition: Arc<Partition>,
+        hash: KeyHash,
+        tag: Tag,
+        (key, value): (&[u8], &[u8]),
+    ) {
         self.payload.push(partition.id, tag, key, value);
         if self
             .keyspaces
@@ -274,8 +345,8 @@ impl Batch {
             let cell = &self.keyspaces[route.keyspace];
             cell.check_not_dropped()?;
             let op = op?;
-            let state = cell.state.load();
-            route.partition = state.route(op.user_key, route.hash).clone();
+            // The layout is fixed, so the tree has the same index.
+            route.partition = cell.state.load().partitions[route.partition.index].clone();
             payload.push(route.partition.id, op.tag, op.user_key, op.value);
         }
         self.payload = payload;
@@ -285,7 +356,8 @@ impl Batch {
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let deletes = |op: &BatchOp<'_>| matches!(op, BatchOp::Delete { .. });
+        let deletes =
+            |op: &BatchOp<'_>| matches!(op, BatchOp::Delete { .. } | BatchOp::DeleteRange { .. });
         f.debug_struct("Batch")
             .field("operations", &self.len())
             .field("deletes", &self.iter().filter(deletes).count())

@@ -1,12 +1,12 @@
 //! A keyspace: a named map from keys to values, with a layout and a design of its own.
 
 mod end_entries;
+mod range_deletes;
 
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::base::entry::{KeyHash, KeyspaceId, SeqNo, Tag, check_value};
 use crate::base::error::{Error, Result};
@@ -213,8 +213,8 @@ impl Keyspace {
         loop {
             // Loaded before the old value is read, so that a clear in between is noticed.
             let routing_epoch = self.engine.routing_epoch();
-            let seen = self.engine.writer()?.stripes[stripe].load(Ordering::Acquire);
-            self.engine.publisher.wait(seen);
+            let seen = self.engine.writer()?.latest_write(stripe);
+            self.engine.publisher.wait(seen.0);
             let old = self.get(key)?;
             let replacement = new(old.as_deref())?;
             if replacement.as_deref() == old.as_deref() {
@@ -231,7 +231,7 @@ impl Keyspace {
                 routing_epoch,
                 unchanged: Some(Unchanged {
                     stripe,
-                    seen: SeqNo(seen),
+                    seen,
                     nearest_to: None,
                 }),
             };

@@ -33,11 +33,12 @@ pub use tables::Missing;
 
 use crate::api::db::{Builder, Db};
 use crate::base::entry::RunId;
-use crate::base::entry::{KeyHash, KeyspaceId, LogPosition, PartitionId, SeqNo};
+use crate::base::entry::{KeyHash, KeyspaceId, Kind, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_order;
 use crate::base::options::{Design, Layout, Partitioning};
 use crate::base::page::TableId;
+use crate::base::range_tombstones::RangeTombstones;
 use crate::design::merge_policy;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{file_number, filters_dir};
@@ -54,6 +55,7 @@ use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
+use crate::tree::wal::record::Op;
 use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The directory of files that could not be used.
@@ -263,7 +265,8 @@ fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<KeysInLog> {
         };
         let mut reader = SegmentReader::open(storage, &log.join(&file.name), number)?;
         while let Some(record) = reader.next()? {
-            for op in record.ops().map_while(Result::ok) {
+            let is_point = |op: &Op<'_>| op.tag.kind != Kind::RangeDelete;
+            for op in record.ops().map_while(Result::ok).filter(is_point) {
                 let key = op.user_key;
                 let first = || (key.to_vec(), key.to_vec());
                 let (smallest, largest) = found.entry(op.partition).or_insert_with(first);
@@ -305,7 +308,10 @@ fn guess_partitioning(
         if let Some((smallest, largest)) = log.get(partition) {
             keys.extend([smallest.as_slice(), largest]);
         }
-        for FoundTable { meta, .. } in tables.iter().filter(|t| t.meta.partition == partition.0) {
+        // The ends of range tombstones are no keys of the partition.
+        let is_told =
+            |t: &&FoundTable| t.meta.partition == partition.0 && t.meta.range_tombstones == 0;
+        for FoundTable { meta, .. } in tables.iter().filter(is_told) {
             let bounds = [meta.smallest_key.as_slice(), &meta.largest_key];
             keys.extend(bounds.map(|key| order.decode(key)));
         }
@@ -398,7 +404,11 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&FoundTabl
     let mut merged = merge(sources);
     let design = partition.keyspace.design_owned();
     let mut output = OutputTables::new(engine, partition, design, level, run);
-    let mut retain = Retain::new(&[]);
+    let lists = tables
+        .iter()
+        .map(|table| table.ranges())
+        .collect::<Vec<_>>();
+    let mut retain = Retain::new(&[], RangeTombstones::merged(&lists));
     let mut last: Option<(Vec<u8>, SeqNo)> = None;
     merged.seek_first()?;
     while let Some(entry) = merged.entry() {
@@ -408,7 +418,7 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&FoundTabl
             && last
                 .as_ref()
                 .is_some_and(|(_, seqno)| *seqno == entry.seqno);
-        if !repeated && retain.keep(is_new, entry.seqno, entry.tag, || true) {
+        if !repeated && retain.keep((entry.key, is_new), entry.seqno, entry.tag, || true) {
             match entry.value {
                 ValueSource::Inline(value) => output.add(&entry, value)?,
                 ValueSource::OutOfLine { page, .. } => {

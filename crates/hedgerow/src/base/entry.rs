@@ -78,7 +78,8 @@ pub enum Kind {
     Put = 1,
     /// Reserved: an operand to be merged with older values.
     Merge = 2,
-    /// Reserved: every key from this one to the one in the value is deleted.
+    /// The keys of a range have no value from here on: those from this key to the one in the
+    /// value, or those with a prefix. Never an entry of a block: tables keep ranges by themselves.
     RangeDelete = 3,
     /// Reserved: the value is stored in another file.
     ValueRef = 4,
@@ -144,6 +145,11 @@ impl Tag {
     };
     pub(crate) const DELETE: Tag = Tag {
         kind: Kind::Delete,
+        flags: Flags::NONE,
+    };
+
+    pub(crate) const RANGE_DELETE: Tag = Tag {
+        kind: Kind::RangeDelete,
         flags: Flags::NONE,
     };
 

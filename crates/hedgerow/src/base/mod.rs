@@ -7,6 +7,7 @@ pub(crate) mod key_order;
 pub(crate) mod options;
 pub(crate) mod page;
 pub(crate) mod random;
+pub(crate) mod range_tombstones;
 pub(crate) mod runtime;
 pub(crate) mod slice;
 pub(crate) mod stats;

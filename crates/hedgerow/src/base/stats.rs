@@ -265,8 +265,10 @@ pub struct LevelStats {
     pub tables: usize,
     /// Entries, tombstones and old versions included.
     pub entries: u64,
-    /// Tombstones.
+    /// Tombstones of single keys.
     pub tombstones: u64,
+    /// Range deletes, which are no entries, counted in each fragment of each table.
+    pub range_tombstones: u64,
     /// Bytes of the files.
     pub bytes: u64,
     /// Bytes of the filters in these files.

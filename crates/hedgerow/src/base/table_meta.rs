@@ -6,7 +6,8 @@ use crate::base::codec::fields::{FieldReader, FieldWriter};
 use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
-use crate::base::page::TableId;
+use crate::base::page::{Handle, TableId};
+use crate::base::range_tombstones::RangeTombstones;
 
 /// The facts about one table. Reads find the table by them, the planner plans merges without
 /// opening it, and `repair` rebuilds the manifest from footers alone.
@@ -39,16 +40,21 @@ pub(crate) struct TableMeta {
     pub(crate) entries: u64,
     /// Entries that delete a key.
     pub(crate) tombstones: u64,
-    /// Entries that delete a range.
+    /// Range deletes, counted in each fragment. They are no entries.
     pub(crate) range_tombstones: u64,
-    /// The order key of the first entry.
+    /// The order key of the first entry, or the start of the first range tombstone.
     pub(crate) smallest_key: Vec<u8>,
-    /// The order key of the last entry.
+    /// The order key of the last entry, or the end of the last range tombstone: the largest key
+    /// that a range with this end may hold ([`Fragment::last_key`]).
+    ///
+    /// [`Fragment::last_key`]: crate::base::range_tombstones::Fragment::last_key
     pub(crate) largest_key: Vec<u8>,
-    /// The smallest sequence number of its entries.
+    /// The smallest sequence number of its entries and range tombstones.
     pub(crate) smallest_seqno: SeqNo,
-    /// The largest sequence number of its entries.
+    /// The largest sequence number of its entries and range tombstones.
     pub(crate) largest_seqno: SeqNo,
+    /// The page of its range tombstones, if it has some.
+    pub(crate) ranges: Option<Handle>,
     /// A sequence number that replaces those of the entries; every key then has one entry. A bulk
     /// load learns its number after its tables are written, so the manifest's value counts. The
     /// footer has a number from the start of the load, for `repair`.
@@ -86,6 +92,7 @@ mod tag {
     pub(super) const EXPIRY: u64 = 2;
     pub(super) const TRANSFORM: u64 = 3;
     pub(super) const HASH_SAMPLE: u64 = 4;
+    pub(super) const RANGES: u64 = 5;
 }
 
 impl TableMeta {
@@ -116,6 +123,7 @@ impl TableMeta {
             largest_key,
             smallest_seqno: SeqNo(id),
             largest_seqno: SeqNo(id),
+            ranges: None,
             seqno_override: None,
             expiry: None,
             transform: 0,
@@ -161,6 +169,8 @@ impl TableMeta {
                 .collect();
             fields.put(tag::HASH_SAMPLE, &bytes);
         }
+        let ranges = self.ranges.map(|it| (it.offset, u64::from(it.bytes)));
+        fields.put_pair(tag::RANGES, ranges);
         fields.finish();
     }
 
@@ -185,6 +195,7 @@ impl TableMeta {
             file_bytes: reader.u64("file size of a table")?,
             smallest_key: reader.sized("smallest key of a table")?.to_vec(),
             largest_key: reader.sized("largest key of a table")?.to_vec(),
+            ranges: None,
             seqno_override: None,
             expiry: None,
             transform: 0,
@@ -218,10 +229,36 @@ impl TableMeta {
                 tag::EXPIRY => self.expiry = Some(fields::pair(field, "expiry range")?),
                 tag::TRANSFORM => self.transform = fields::number(field, "transform")?,
                 tag::HASH_SAMPLE => self.hash_sample = hash_sample(field)?,
+                tag::RANGES => {
+                    let (offset, bytes) = fields::pair(field, "place of range tombstones")?;
+                    let bytes = u32::try_from(bytes).map_err(|_| {
+                        Error::corruption(format!("expected a page, found {bytes} bytes"))
+                    })?;
+                    self.ranges = Some(Handle { offset, bytes });
+                }
                 _ => fields.unknown(tag)?,
             }
         }
         Ok(())
+    }
+
+    /// Counts range tombstones, behind all entries.
+    pub(crate) fn count_ranges(&mut self, ranges: &RangeTombstones) {
+        let (Some(first), Some(last)) = (ranges.fragments().first(), ranges.fragments().last())
+        else {
+            return;
+        };
+        self.range_tombstones = ranges.count();
+        if first.start < self.smallest_key {
+            self.smallest_key.clone_from(&first.start);
+        }
+        if *last.last_key() > *self.largest_key {
+            self.largest_key = last.last_key().to_vec();
+        }
+        for delete in ranges.fragments().iter().flat_map(|it| &it.deletes) {
+            self.smallest_seqno = self.smallest_seqno.min(delete.seqno);
+            self.largest_seqno = self.largest_seqno.max(delete.seqno);
+        }
     }
 
     /// Adds a key to the sample if there is room. Keys come in hash order.
@@ -245,6 +282,8 @@ impl TableMeta {
             Some("sequence numbers")
         } else if self.tombstones > self.entries {
             Some("counts of tombstones and entries")
+        } else if (self.range_tombstones > 0) != self.ranges.is_some() {
+            Some("count and place of range tombstones")
         } else {
             None
         };

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::entry::{RunId, SeqNo};
 use crate::base::error::Result;
+use crate::base::range_tombstones::{RangeTombstones, successor};
 use crate::base::runtime::Pressure;
 use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
@@ -23,6 +24,7 @@ use crate::table::iter::InternalIter;
 use crate::tree::engine::Engine;
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
+use crate::tree::version::Version;
 
 /// Returns true if level 0 has as many runs as a group can have.
 pub(crate) fn level0_is_full(partition: &Partition) -> bool {
@@ -120,6 +122,23 @@ pub(crate) fn edit_for(
     Ok(edit)
 }
 
+/// The range tombstones of a memtable. A delete is about older entries only, so a range without end
+/// ends behind the largest key that is there.
+fn ranges_of(memtable: &Memtable, version: &Version) -> Result<RangeTombstones> {
+    let mut ranges = RangeTombstones::merged(memtable.range_lists().iter().map(|it| &**it));
+    if !ranges.is_empty() {
+        let mut entries = memtable.iter();
+        entries.seek_last()?;
+        let in_memtable = entries.entry().map(|entry| entry.key);
+        let tables = version
+            .tables()
+            .map(|(_, table)| &*table.meta().largest_key);
+        let largest = tables.chain(in_memtable).max();
+        ranges.end_at(&successor(largest.unwrap_or_default()));
+    }
+    Ok(ranges)
+}
+
 /// Writes the entries that a reader can still see.
 fn write_tables(
     engine: &Engine,
@@ -130,7 +149,11 @@ fn write_tables(
     let snapshots = engine.snapshots.numbers();
     let design = partition.keyspace.design_owned();
     let mut output = OutputTables::new(engine, partition, design, 0, run);
-    let mut retain = Retain::new(&snapshots);
+    let version = partition.tree_owned().version.clone();
+    let ranges = ranges_of(memtable, &version)?;
+    let mut retain = Retain::new(&snapshots, ranges);
+    output.range_tombstones =
+        retain.ranges(|lo, hi| !version.older_overlaps(0, None, (lo, hi), |_| false));
     let mut key = Vec::new();
     let mut first = true;
     let mut iter = memtable.iter();
@@ -143,7 +166,7 @@ fn write_tables(
             first = false;
         }
         // Tables may have older versions, so a tombstone stays.
-        if retain.keep(is_new, entry.seqno, entry.tag, || false) {
+        if retain.keep((&key, is_new), entry.seqno, entry.tag, || false) {
             let crate::table::iter::ValueSource::Inline(value) = entry.value else {
                 unreachable!("memtables hold their values")
             };

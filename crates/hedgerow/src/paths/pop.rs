@@ -32,6 +32,8 @@ const BYTES_AHEAD: usize = 32 << 10;
 /// Takes the entry at an end, buffered; `None` if there is none.
 pub(crate) fn pop(engine: &Handle, cell: &Arc<KeyspaceCell>, end: End) -> Result<Option<Pair>> {
     cell.facts.order.check_ranges()?;
+    // Before the reads of a look, so that a pop that cannot write reports that.
+    engine.writer()?;
     let mut ahead = cell.facts.ends.turn(end);
     loop {
         // A database that takes no writes says so before it reads.

@@ -22,8 +22,10 @@ use std::sync::Arc;
 use crate::base::entry::{KeyHash, Kind, SeqNo, Tag};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::{Page, PageId, Step};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::slice::Slice;
 use crate::base::stats::{OperationKind, Stats};
+use crate::design::merge_policy::shape::{Group, Run};
 use crate::group_filter::GroupProbe;
 use crate::paths::background;
 use crate::paths::compaction::paid::{self, Payer};
@@ -293,7 +295,7 @@ fn wait_until_published(engine: &Engine, seqno: SeqNo) {
 pub(crate) fn has_value(tag: Tag) -> Result<bool> {
     match tag.kind {
         Kind::Put => Ok(true),
-        Kind::Delete => Ok(false),
+        Kind::Delete | Kind::RangeDelete => Ok(false),
         other => Err(Error::new(
             ErrorKind::FormatVersion,
             format!(
@@ -362,7 +364,9 @@ impl Answer {
             (FoundValue::OutOfLine { page: id, bytes }, Some(page)) => {
                 engine.slice(self.table.value(page, id, bytes)?)
             }
-            (FoundValue::OutOfLine { .. }, None) => Slice::copy_from(b""),
+            (FoundValue::OutOfLine { .. }, None) | (FoundValue::Nothing, _) => {
+                Slice::copy_from(b"")
+            }
         }))
     }
 }
@@ -605,7 +609,11 @@ impl<'a> TableLookup<'a> {
         stats.filter_probes.add(1);
         if let Some(at) = &mut self.at.group {
             let group = &self.version.levels[self.at.level].groups[at.number];
-            at.runs = probe.narrow(group, at.runs, candidates);
+            let left = probe.narrow(group, at.runs, candidates);
+            at.runs = match group.range_tombstones() {
+                0 => left,
+                _ => RunMask(left.0 | at.runs.0 & runs_with_ranges(group, self.query.key).0),
+            };
             observer.narrowed(self.at.level, at.number, at.runs);
         }
         Ok(Step::Done(None))
@@ -618,9 +626,18 @@ impl<'a> TableLookup<'a> {
         page: Option<Page>,
         observer: &mut impl Observer,
     ) -> Result<Step<Option<Answer>>> {
-        let lookup = match table.reader()?.get(&self.query, &mut self.at.state, page)? {
-            Step::Read(id) => return Ok(Step::Read(id)),
-            Step::Done(lookup) => lookup,
+        let opened = table.opened()?;
+        let deleted = opened.ranges.as_ref().and_then(|it| self.deleted_by(it));
+        // Nothing of the table is newer than its newest delete.
+        let is_newest = deleted.is_some_and(|at| at >= table.meta().largest_seqno);
+        let step = match is_newest {
+            true => Step::Done(Lookup::Absent),
+            false => opened.reader.get(&self.query, &mut self.at.state, page)?,
+        };
+        let lookup = match (step, deleted) {
+            (Step::Read(id), _) => return Ok(Step::Read(id)),
+            (Step::Done(lookup), None) => lookup,
+            (Step::Done(lookup), Some(at)) => lookup.or_deleted(at),
         };
         let asked = std::mem::take(&mut self.at.state);
         observer.answered(&asked, &lookup);
@@ -641,6 +658,13 @@ impl<'a> TableLookup<'a> {
             Lookup::Absent => {}
         }
         Ok(Step::Done(None))
+    }
+
+    /// The number of the newest range tombstone of the key.
+    #[cold]
+    fn deleted_by(&self, ranges: &RangeTombstones) -> Option<SeqNo> {
+        let newest = ranges.newest(self.query.key, self.query.seqno);
+        newest.map(|(_, delete)| delete.seqno)
     }
 
     /// The filter or table to probe next.
@@ -685,6 +709,18 @@ impl<'a> TableLookup<'a> {
         }
         None
     }
+}
+
+/// The runs of a group whose table for a key has range tombstones. No filter knows these.
+#[cold]
+fn runs_with_ranges(group: &Group<Arc<Table>>, key: &[u8]) -> RunMask {
+    let has_ranges = |run: &Run<Arc<Table>>| {
+        let table = run.place_for(key).map(|at| &run.tables[at]);
+        table.is_some_and(|table| table.meta().range_tombstones > 0)
+    };
+    let runs = group.runs.iter().enumerate();
+    let found = runs.filter(|(_, run)| has_ranges(run));
+    RunMask(found.fold(0, |mask, (at, _)| mask | 1 << at))
 }
 
 #[cfg(test)]

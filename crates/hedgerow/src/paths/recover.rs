@@ -51,7 +51,7 @@ use crate::table::{Table, TableContext};
 use crate::tree::engine::{
     Catalog, CommitState, Engine, Events, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
 };
-use crate::tree::memtable::Memtable;
+use crate::tree::memtable::{Memtable, RANGES_MAX};
 use crate::tree::partition::{KeyspaceFacts, Partition, tables_dir};
 use crate::tree::snapshot_list::SnapshotList;
 use crate::tree::version::edit::{Change, KeyspaceDescription};
@@ -457,6 +457,7 @@ fn make_writer(
         log_bytes_max,
         commit: Mutex::new(CommitState { next_seqno, tail }),
         stripes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+        every_stripe: AtomicU64::new(0),
         manifest: Mutex::new(manifest),
         next_table: AtomicU64::new(next_table),
         first_table: TableId(next_table),
@@ -525,7 +526,7 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
     let writing = engine.writer.is_some();
     let catalog = engine.catalog.load_full();
     let mut replayed = Replayed::default();
-    let mut bytes = 0;
+    let (mut bytes, mut is_full) = (0, false);
     let mut scratch = Vec::new();
     let mut last = SeqNo(0);
     for &number in &survey.segments {
@@ -548,16 +549,24 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
                 let key = partition.keyspace.order.borrow(op.user_key, &mut scratch);
                 let size = key.len() + op.value.len() + crate::base::entry::ENTRY_OVERHEAD_BYTES;
                 tree.active.reserve(size, LogPosition::default());
-                tree.active.insert(key, seqno, op.tag, op.value);
+                if op.tag.kind == Kind::RangeDelete {
+                    let delete = partition
+                        .keyspace
+                        .range_tombstone(op.user_key, op.value, seqno);
+                    let delete = delete.map_err(|e| e.at(&path, Some(offset)))?;
+                    is_full |= tree.active.delete_range(delete) >= RANGES_MAX;
+                } else {
+                    tree.active.insert(key, seqno, op.tag, op.value);
+                }
                 if op.tag.kind == Kind::Delete {
                     tree.active.count_tombstone();
                 }
                 bytes += size as u64;
                 replayed.operations += 1;
             }
-            if writing && bytes >= engine.memory.plan().active() {
+            if writing && (is_full || bytes >= engine.memory.plan().active()) {
                 flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
-                bytes = 0;
+                (bytes, is_full) = (0, false);
             }
         }
     }

@@ -8,6 +8,7 @@
 //! each memtable, a few cache misses). A step reads the next block of one run at every block's end.
 
 mod both_ends;
+mod seen_ranges;
 mod unordered;
 
 pub(crate) use both_ends::{Extent, Pair, range_bounds};
@@ -31,8 +32,10 @@ use crate::paths::skipped;
 use crate::table::Table;
 use crate::table::iter::concat::{ConcatIter, Parts};
 use crate::table::iter::merge::merge;
+use crate::table::iter::uncovered::SeenRanges;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 use crate::tree::engine::{Handle, KeyspaceState, SnapshotGuard};
+use crate::tree::memtable::RangeLists;
 use crate::tree::partition::{Covering, KeyBounds};
 use crate::tree::version::SuperVersion;
 
@@ -49,6 +52,8 @@ pub(crate) struct View {
     covering: Covering,
     /// The trees of the covered partitions.
     trees: Vec<Arc<SuperVersion>>,
+    /// The range tombstones of each of these trees; empty if none has some.
+    ranges: Vec<Arc<RangeLists>>,
     seqno: SeqNo,
     /// Keeps the snapshot of the view registered, if there is one.
     _snapshot: Option<Arc<SnapshotGuard>>,
@@ -73,11 +78,13 @@ impl View {
                 .zip(&trees)
                 .all(|(p, tree)| Arc::ptr_eq(&p.tree(), tree));
             if unchanged {
+                let ranges = seen_ranges::lists(&trees)?;
                 return Ok(Arc::new(View {
                     engine: engine.clone(),
                     state,
                     covering,
                     trees,
+                    ranges,
                     seqno,
                     _snapshot: None,
                 }));
@@ -95,10 +102,12 @@ impl View {
         engine.check_open()?;
         let covering = state.facts.router.covering(bounds);
         let partitions = &state.partitions[covering.partitions.clone()];
+        let trees: Vec<_> = partitions.iter().map(|p| p.tree_owned()).collect();
         Ok(Arc::new(View {
             engine: engine.clone(),
             state: state.clone(),
-            trees: partitions.iter().map(|p| p.tree_owned()).collect(),
+            ranges: seen_ranges::lists(&trees)?,
+            trees,
             covering,
             seqno: snapshot.seqno,
             _snapshot: Some(snapshot.clone()),
@@ -156,7 +165,8 @@ impl View {
 
     fn add_sources(self: &Arc<View>, tree: usize, sources: &mut Vec<Box<dyn InternalIter>>) {
         for memtable in self.trees[tree].memtables().filter(|m| !m.is_empty()) {
-            sources.push(Box::new(memtable.iter()));
+            let newest = memtable.largest_seqno();
+            sources.push(self.uncovered(tree, Box::new(memtable.iter()), newest));
         }
         for (level, it) in self.trees[tree].version.levels.iter().enumerate() {
             let of_level = |run| RunOfLevel {
@@ -284,7 +294,16 @@ impl Parts for RunTables {
     }
 
     fn open(&self, table: usize) -> Result<Box<dyn InternalIter>> {
-        self.tables()[table].iter()
+        let (table, tree) = (&self.tables()[table], self.of_level.tree);
+        let view = &self.of_level.view;
+        let (meta, ranges) = (table.meta(), view.seen_ranges(tree));
+        let hides = |it: &SeenRanges| {
+            it.hide_all(&meta.smallest_key, &meta.largest_key, meta.largest_seqno)
+        };
+        if ranges.as_ref().is_some_and(hides) {
+            return Ok(merge(Vec::new()));
+        }
+        Ok(view.uncovered(tree, table.iter()?, meta.largest_seqno))
     }
 }
 

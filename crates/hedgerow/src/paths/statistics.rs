@@ -163,6 +163,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
             sum.tables += level.tables().count();
             sum.entries += summary.entries;
             sum.tombstones += summary.tombstones;
+            sum.range_tombstones += level.range_tombstones();
             sum.bytes += summary.bytes;
             sum.target_runs = targets.get(i).map_or(1, |t| t.runs_max() as usize);
             let filters = level.tables().map(|table| table.meta().filter_bytes);

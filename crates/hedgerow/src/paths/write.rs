@@ -15,7 +15,9 @@ use std::sync::atomic::Ordering;
 use arc_swap::Guard;
 use hedgerow_mem::{Approach, Ticket};
 
-use crate::base::entry::{ENTRY_OVERHEAD_BYTES, KeyHash, Kind, LogPosition, SeqNo, Tag};
+use crate::base::entry::{
+    ENTRY_OVERHEAD_BYTES, KeyHash, Kind, LogPosition, PartitionId, SeqNo, Tag,
+};
 use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
 use crate::base::runtime::{Pressure, Priority};
@@ -23,7 +25,7 @@ use crate::base::stats::OperationKind;
 use crate::paths::background;
 use crate::paths::background::wait;
 use crate::tree::engine::{CommitState, Engine, STRIPES, Writer};
-use crate::tree::memtable::Memtable;
+use crate::tree::memtable::{Memtable, RANGES_MAX};
 use crate::tree::partition::Partition;
 use crate::tree::partition::ends::End;
 use crate::tree::version::SuperVersion;
@@ -78,7 +80,7 @@ impl Unchanged {
     fn holds(&self, writer: &Writer, op: &WriteOp<'_>) -> bool {
         let ends = &op.partition.keyspace.ends;
         let mut scratch = Vec::new();
-        writer.stripes[self.stripe].load(Ordering::Relaxed) <= self.seen.0
+        writer.latest_write(self.stripe) <= self.seen
             && self
                 .nearest_to
                 .is_none_or(|end| !ends.has_nearer(end, op.order_key(&mut scratch)))
@@ -160,8 +162,9 @@ pub(crate) fn commit(
         payload.count(),
         reserved.first,
     );
+    let mut crowded = Vec::new();
     if written.is_ok() {
-        apply(ops, &reserved);
+        apply(ops, &reserved, &mut crowded);
     }
     // A failed commit lets its successors proceed to find the log poisoned, instead of waiting.
     engine.publisher.finish(reserved.ticket);
@@ -175,6 +178,7 @@ pub(crate) fn commit(
         writer.log.sync_through(reserved.place.end())?;
     }
     count(engine, ops, &reserved.memtables);
+    flush_crowded(engine, &crowded);
     if engine.memory.pool.take_shortage() {
         background::spawn(engine, Priority::Log, |engine| engine.memory.pool.prepare());
     }
@@ -301,9 +305,7 @@ pub(crate) fn number_bulk_load<'a>(
             seal(engine, partition, at);
             partition.keyspace.ends.note_any(at);
         }
-        for stripe in &writer.stripes {
-            stripe.store(at.0, Ordering::Relaxed);
-        }
+        writer.every_stripe.store(at.0, Ordering::Release);
     })
 }
 
@@ -376,7 +378,11 @@ fn assign(
     let mut chosen = Vec::with_capacity(if ops.len() == 1 { 0 } else { ops.len() });
     for (i, op) in ops.iter().enumerate() {
         let seqno = first.0 + i as u64;
-        writer.stripes[stripe(op.hash)].store(seqno, Ordering::Relaxed);
+        match op.tag.kind {
+            Kind::RangeDelete => &writer.every_stripe,
+            _ => &writer.stripes[stripe(op.hash)],
+        }
+        .store(seqno, Ordering::Relaxed);
         op.partition.latest_write().store(seqno, Ordering::Relaxed);
         if op.partition.log_segment.load(Ordering::Relaxed) != state.tail.segment_number() {
             note_write(state, op, SeqNo(seqno));
@@ -400,8 +406,12 @@ fn note_write(state: &mut CommitState, op: &WriteOp<'_>, seqno: SeqNo) {
         (state.tail).touch(partition.id, partition.latest_write());
     }
     let ends = &partition.keyspace.ends;
-    if ends.is_watched() && op.tag.kind != Kind::Delete {
-        ends.note(op.order_key(&mut Vec::new()), seqno);
+    match op.tag.kind {
+        _ if !ends.is_watched() => {}
+        Kind::Delete => {}
+        // It puts nothing, but the next look must see it.
+        Kind::RangeDelete => ends.note_write(seqno),
+        _ => ends.note(op.order_key(&mut Vec::new()), seqno),
     }
 }
 
@@ -409,11 +419,21 @@ fn note_write(state: &mut CommitState, op: &WriteOp<'_>, seqno: SeqNo) {
 /// queue, too.
 const PIECE: usize = 16;
 
-/// Copies the operations into their memtables.
-fn apply(ops: &[WriteOp<'_>], reserved: &Reserved) {
-    let insert = |i: usize, op: &WriteOp<'_>, key: &[u8]| {
+/// Copies the operations into their memtables. `crowded` gets the partitions whose memtables have
+/// many range tombstones.
+fn apply(ops: &[WriteOp<'_>], reserved: &Reserved, crowded: &mut Vec<PartitionId>) {
+    let mut insert = |i: usize, op: &WriteOp<'_>, key: &[u8]| {
         let seqno = SeqNo(reserved.first.0 + i as u64);
         let memtable = reserved.memtables.get(i);
+        if op.tag.kind == Kind::RangeDelete {
+            let keyspace = &op.partition.keyspace;
+            let delete = keyspace.range_tombstone(op.user_key, op.value, seqno);
+            let delete = delete.expect("a range is checked before it is committed");
+            if memtable.delete_range(delete) >= RANGES_MAX {
+                crowded.push(op.partition.id);
+            }
+            return;
+        }
         memtable.insert(key, seqno, op.tag, op.value);
     };
     if let [op] = ops {
@@ -436,8 +456,20 @@ fn apply(ops: &[WriteOp<'_>], reserved: &Reserved) {
     }
 }
 
+/// Seals the active memtables of these partitions, so that they are flushed.
+fn flush_crowded(engine: &Arc<Engine>, partitions: &[PartitionId]) {
+    if !partitions.is_empty() {
+        let catalog = engine.catalog.load();
+        let crowded = partitions
+            .iter()
+            .filter_map(|id| catalog.partitions.get(id));
+        // The commit has succeeded, also if the database is closed now.
+        drop(seal_all(engine, crowded));
+    }
+}
+
 fn count(engine: &Engine, ops: &[WriteOp<'_>], memtables: &Memtables) {
-    let is_delete = |op: &&WriteOp<'_>| op.tag.kind == Kind::Delete;
+    let is_delete = |op: &&WriteOp<'_>| op.tag.kind != Kind::Put;
     let mut all_deletes = 0;
     // A batch has few keyspaces, most often in consecutive operations.
     for of_one in ops.chunk_by(|a, b| a.partition.keyspace.id == b.partition.keyspace.id) {

@@ -15,6 +15,8 @@ use super::contents::Contents;
 use super::footer::{Footer, Tail};
 use super::format;
 use super::page_io::FilePages;
+use super::table_file::read_ranges;
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 
 /// A table file with a readable footer.
@@ -51,9 +53,11 @@ pub struct TableFacts {
     pub entries: u64,
     /// Entries that delete a key.
     pub tombstones: u64,
-    /// The order key of the first entry.
+    /// Range deletes, which are no entries, counted in each of their fragments.
+    pub range_tombstones: u64,
+    /// The order key of the first entry, or the start of the first range delete.
     pub smallest_key: Vec<u8>,
-    /// The order key of the last entry.
+    /// The order key of the last entry, or the end of the last range delete.
     pub largest_key: Vec<u8>,
     /// The smallest sequence number of its entries.
     pub smallest_seqno: SeqNo,
@@ -77,6 +81,7 @@ impl From<&TableMeta> for TableFacts {
             raw_bytes: meta.raw_bytes,
             entries: meta.entries,
             tombstones: meta.tombstones,
+            range_tombstones: meta.range_tombstones,
             smallest_key: meta.smallest_key.clone(),
             largest_key: meta.largest_key.clone(),
             smallest_seqno: meta.smallest_seqno,
@@ -94,6 +99,8 @@ pub enum Part {
     Block,
     /// One value stored out of line.
     Value,
+    /// The range tombstones.
+    RangeTombstones,
     /// A piece of the filter.
     Filter,
     /// A piece of the block index.
@@ -227,7 +234,10 @@ impl InspectedTable {
             }
             pages
         });
-        blocks.chain(self.filter()).chain(self.end())
+        blocks
+            .chain(self.ranges_page())
+            .chain(self.filter())
+            .chain(self.end())
     }
 
     /// The values out of line of a block, then the block.
@@ -307,6 +317,20 @@ impl InspectedTable {
         Ok(page)
     }
 
+    fn ranges_page(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
+        let handle = self.meta.as_ref().ok().and_then(|meta| meta.ranges);
+        self.plain(handle.map(|it| (Part::RangeTombstones, it)).into_iter())
+    }
+
+    /// The range tombstones of the table, whose facts are these.
+    pub(super) fn ranges(&self, meta: &TableMeta) -> Result<RangeTombstones> {
+        let Some(handle) = meta.ranges else {
+            return Ok(RangeTombstones::default());
+        };
+        let page = self.page(Part::RangeTombstones, handle)?;
+        read_ranges(&page, meta, self.footer()).map_err(|e| self.at(e, handle))
+    }
+
     fn filter(&self) -> impl Iterator<Item = Result<InspectedPage>> + '_ {
         // A filter of more pages than the file holds has no readable pages.
         let fits = |filter: &crate::table::filter::table_filter::Description| {
@@ -360,7 +384,7 @@ impl InspectedTable {
             Part::Block => PageClass::Data,
             Part::Value => PageClass::Value,
             Part::Filter => PageClass::Filter,
-            Part::Index | Part::IndexTop | Part::Facts => PageClass::Index,
+            Part::RangeTombstones | Part::Index | Part::IndexTop | Part::Facts => PageClass::Index,
         };
         self.pages.page(PageId {
             table: self.tail.footer.id,

@@ -40,6 +40,7 @@ pub(crate) use table_output::TableOptions;
 use crate::base::entry::{KeyHash, SeqNo, Tag};
 use crate::base::error::Result;
 use crate::base::page::{Page, PageId, PageSlice, PageSource, Step};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 use crate::table::filter::Probe;
 use crate::table::iter::{Entry, InternalIter};
@@ -61,6 +62,8 @@ pub(crate) enum FoundValue {
     InBlock(PageSlice),
     /// A page of its own, not read yet: `contains_key` never reads it.
     OutOfLine { page: PageId, bytes: u32 },
+    /// None: a range tombstone deletes the key.
+    Nothing,
 }
 
 /// The answer of one table for one key.
@@ -74,6 +77,20 @@ pub(crate) enum Lookup {
         value: FoundValue,
     },
     Absent,
+}
+
+impl Lookup {
+    /// The answer in a table that deletes the key at this number by a range tombstone.
+    pub(crate) fn or_deleted(self, at: SeqNo) -> Lookup {
+        match self {
+            Lookup::Found { seqno, .. } if seqno > at => self,
+            _ => Lookup::Found {
+                seqno: at,
+                tag: Tag::RANGE_DELETE,
+                value: FoundValue::Nothing,
+            },
+        }
+    }
 }
 
 /// The progress of one lookup in one table. It starts as `GetState::default()`, and the reader
@@ -143,6 +160,8 @@ pub(crate) trait Reader: Send + Sync {
     fn iter(self: Arc<Self>, pages: Arc<dyn PageSource>) -> Box<dyn InternalIter>;
     /// The facts in the footer.
     fn meta(&self) -> &TableMeta;
+    /// The range tombstones, if there are some. They stay in memory.
+    fn ranges(&self) -> Option<&Arc<RangeTombstones>>;
     /// The bytes of memory of the index and of the filter.
     fn memory_bytes(&self) -> (usize, usize);
     /// The page of a block. `None` behind the last block, and if only an unread page of the index
@@ -173,6 +192,7 @@ pub(crate) trait Writer: Send {
     /// The bytes of memory until the table is finished: the block being filled, the index, the
     /// hashes for the filter.
     fn memory_bytes(&self) -> usize;
-    /// Writes index, filter and footer and makes the file durable, but not its name.
-    fn finish(self: Box<Self>) -> Result<TableMeta>;
+    /// Writes these range tombstones, index, filter and footer, and makes the file durable, but not
+    /// its name.
+    fn finish(self: Box<Self>, ranges: &RangeTombstones) -> Result<TableMeta>;
 }

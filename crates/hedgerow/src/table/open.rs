@@ -22,6 +22,7 @@ use super::format;
 use super::page_io;
 use super::paged_file::{PagedFile, TableContext};
 use super::table_file::ResidencyChoice;
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::runtime::lock;
 use crate::base::table_meta::TableMeta;
 
@@ -61,8 +62,11 @@ fn count(stored: &TableSums, meta: &TableMeta, change: impl Fn(&AtomicU64, u64))
     change(&stored.filter_bytes, meta.filter_bytes);
 }
 
-struct OpenReader {
-    reader: Arc<dyn Reader>,
+/// The parts of a table that its first use opens.
+pub(crate) struct OpenReader {
+    pub(crate) reader: Arc<dyn Reader>,
+    /// The range tombstones, if there are some.
+    pub(crate) ranges: Option<Arc<RangeTombstones>>,
     index_bytes: u64,
     filter_bytes: u64,
 }
@@ -110,9 +114,23 @@ impl Table {
     /// if they are to be resident.
     #[inline]
     pub(crate) fn reader(&self) -> Result<&Arc<dyn Reader>> {
+        self.opened().map(|opened| &opened.reader)
+    }
+
+    /// The reader with the range tombstones.
+    #[inline]
+    pub(crate) fn opened(&self) -> Result<&OpenReader> {
         match self.opened.get() {
-            Some(opened) => Ok(&opened.reader),
-            None => Ok(&self.open()?.reader),
+            Some(opened) => Ok(opened),
+            None => self.open(),
+        }
+    }
+
+    /// The range tombstones. Opens the table only if it has some.
+    pub(crate) fn ranges(&self) -> Result<Option<&Arc<RangeTombstones>>> {
+        match self.meta.range_tombstones {
+            0 => Ok(None),
+            _ => Ok(self.opened()?.ranges.as_ref()),
         }
     }
 
@@ -154,12 +172,16 @@ impl Table {
         )?;
         self.check_facts(&*reader)?;
         let (index_bytes, filter_bytes) = reader.memory_bytes();
-        let (index_bytes, filter_bytes) = (index_bytes as u64, filter_bytes as u64);
+        let ranges = reader.ranges().cloned();
+        let ranges_bytes = ranges.as_ref().map_or(0, |it| it.memory_bytes());
+        let (index_bytes, filter_bytes) =
+            ((index_bytes + ranges_bytes) as u64, filter_bytes as u64);
         memory.indexes.fetch_add(index_bytes, Ordering::Relaxed);
         memory.filters.fetch_add(filter_bytes, Ordering::Relaxed);
         memory.note();
         Ok(self.opened.get_or_init(|| OpenReader {
             reader,
+            ranges,
             index_bytes,
             filter_bytes,
         }))

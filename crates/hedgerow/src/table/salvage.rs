@@ -19,6 +19,7 @@ use super::Footer;
 use super::contents::Contents;
 use super::format;
 use super::inspected::InspectedTable;
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 
 /// A damaged table with a readable part.
@@ -62,6 +63,11 @@ impl Salvage {
         &self.meta
     }
 
+    /// The range tombstones, if their page is readable.
+    pub(crate) fn ranges(&self) -> Result<RangeTombstones> {
+        self.table.ranges(&self.meta)
+    }
+
     pub(crate) fn footer(&self) -> &Footer {
         self.table.footer()
     }
@@ -71,7 +77,14 @@ impl Salvage {
         let mut iter = self.iter();
         iter.load_next();
         while iter.next() {}
-        iter.loss
+        let mut loss = iter.loss;
+        if let Err(error) = self.ranges() {
+            // Whatever they hid may come back.
+            loss.reason.get_or_insert(error);
+            let (from, to) = (&self.meta.smallest_key, &self.meta.largest_key);
+            loss.ranges.push(from.clone()..=to.clone());
+        }
+        loss
     }
 
     /// An iterator that only goes forward.

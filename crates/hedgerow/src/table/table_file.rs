@@ -14,6 +14,7 @@ use crate::table::filter::table_filter::Description;
 
 use super::footer::{Footer, Tail};
 use super::page_io;
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 
 /// The parts of a table that are kept in memory. The rest is read page by page.
@@ -30,6 +31,25 @@ pub(crate) fn read_meta(file: &dyn RandomRead, path: &Path) -> Result<(TableMeta
     Ok((tail.meta(file, path)?, tail.footer))
 }
 
+/// The range tombstones in their page, which agrees with the facts (invariant I34).
+pub(super) fn read_ranges(
+    page: &[u8],
+    meta: &TableMeta,
+    footer: &Footer,
+) -> Result<RangeTombstones> {
+    let ranges = RangeTombstones::decode(page, footer.key_order)?;
+    let mut counted = meta.clone();
+    counted.count_ranges(&ranges);
+    if ranges.is_empty() || counted != *meta {
+        return Err(Error::corruption(format!(
+            "expected range tombstones within the facts {meta:?}, found {} in {} fragments",
+            ranges.count(),
+            ranges.fragments().len()
+        )));
+    }
+    Ok(ranges)
+}
+
 /// The file of an open table.
 #[derive(Debug)]
 pub(super) struct TableFile {
@@ -39,6 +59,7 @@ pub(super) struct TableFile {
     pub(super) path: PathBuf,
     pub(super) footer: Footer,
     pub(super) meta: TableMeta,
+    pub(super) ranges: Option<Arc<RangeTombstones>>,
     /// The sequence number of every entry, whatever its block says.
     pub(super) seqno_override: Option<SeqNo>,
 }
@@ -61,12 +82,21 @@ impl TableFile {
         }
         let meta = tail.meta(&*file, path)?;
         let top = tail.page(&*file, path, footer.index_top)?;
+        let ranges = match meta.ranges {
+            None => None,
+            Some(handle) => Some(Arc::new(
+                tail.page(&*file, path, handle)
+                    .and_then(|page| read_ranges(&page, &meta, &footer))
+                    .map_err(|e| e.at(path, Some(handle.offset)))?,
+            )),
+        };
         let file = TableFile {
             file,
             path: path.to_path_buf(),
             footer,
             seqno_override: meta.seqno_override,
             meta,
+            ranges,
         };
         Ok((file, top))
     }

@@ -10,6 +10,7 @@ use crate::base::entry::{Kind, SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::base::options::{Compression, IndexSpec, KeyOrder, TableSpec};
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::table::filter::table_filter;
 use crate::table::iter::Entry;
 
@@ -168,6 +169,22 @@ impl Output {
         self.stored.capacity() + self.file.memory_bytes()
     }
 
+    /// Appends the page of range tombstones, if there are some, and counts them. The facts know all
+    /// entries.
+    pub(super) fn write_ranges(
+        &mut self,
+        meta: &mut TableMeta,
+        ranges: &RangeTombstones,
+    ) -> Result<()> {
+        if !ranges.is_empty() {
+            let mut raw = Vec::new();
+            ranges.encode(&mut raw);
+            meta.ranges = Some(self.write_page(&raw)?);
+            meta.count_ranges(ranges);
+        }
+        Ok(())
+    }
+
     /// Appends facts and footer, and makes the file durable.
     pub(super) fn finish(
         mut self,
@@ -226,6 +243,7 @@ impl TableMeta {
             largest_key: Vec::new(),
             smallest_seqno: SeqNo::MAX,
             largest_seqno: SeqNo(0),
+            ranges: None,
             seqno_override: options.seqno_override,
             expiry: None,
             transform: 0,
@@ -243,7 +261,6 @@ impl TableMeta {
         }
         self.entries += 1;
         self.tombstones += u64::from(entry.tag.kind == Kind::Delete);
-        self.range_tombstones += u64::from(entry.tag.kind == Kind::RangeDelete);
         self.raw_bytes += (entry.key.len() + value_bytes) as u64;
         self.smallest_seqno = self.smallest_seqno.min(entry.seqno);
         self.largest_seqno = self.largest_seqno.max(entry.seqno);

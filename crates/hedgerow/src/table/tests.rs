@@ -70,7 +70,7 @@ fn write(options: TableOptions, entries: &Entries) -> (Vec<u8>, TableMeta) {
         let hash = KeyHash::of(order.decode(key), SEED);
         writer.add(&entry, value, hash).unwrap();
     }
-    let meta = writer.finish().unwrap();
+    let meta = writer.finish(&RangeTombstones::default()).unwrap();
     (file.contents(), meta)
 }
 
@@ -137,6 +137,7 @@ fn get_in(
             assert_eq!(page.len(), bytes as usize);
             page.to_vec()
         }
+        FoundValue::Nothing => Vec::new(),
     };
     Ok(Some((seqno.0, tag, value)))
 }

@@ -17,6 +17,7 @@ use super::entry_parts::ValueHandle;
 use super::footer;
 use super::footer::Tail;
 use super::format;
+use super::table_file;
 use super::table_file::TableFile;
 use crate::base::table_meta::TableMeta;
 
@@ -71,7 +72,6 @@ impl<'a> Walk<'a> {
             found: TableMeta {
                 entries: 0,
                 tombstones: 0,
-                range_tombstones: 0,
                 raw_bytes: 0,
                 smallest_seqno: SeqNo::MAX,
                 largest_seqno: SeqNo(0),
@@ -166,7 +166,6 @@ impl<'a> Walk<'a> {
         }
         found.entries += 1;
         found.tombstones += u64::from(tag.kind == Kind::Delete);
-        found.range_tombstones += u64::from(tag.kind == Kind::RangeDelete);
         found.raw_bytes += (key.len() + value_bytes) as u64;
         found.smallest_seqno = found.smallest_seqno.min(seqno);
         found.largest_seqno = found.largest_seqno.max(seqno);
@@ -224,6 +223,10 @@ impl<'a> Walk<'a> {
     fn facts(&mut self) -> Result<()> {
         self.found.largest_key = std::mem::take(&mut self.key);
         let (found, facts) = (&mut self.found, &self.file.meta);
+        // The page was checked against the facts when it was read.
+        if let Some(ranges) = &self.file.ranges {
+            found.count_ranges(ranges);
+        }
         // Settled entries count with their former sequence numbers.
         if found.smallest_seqno == SeqNo::SETTLED && found.largest_seqno <= facts.largest_seqno {
             found.smallest_seqno = facts.smallest_seqno;
@@ -241,6 +244,11 @@ impl<'a> Walk<'a> {
     /// Checks the pages behind the blocks, and the footer as it is in the file now.
     fn tail(&mut self) -> Result<()> {
         let file = self.file;
+        if let Some(handle) = file.meta.ranges {
+            let page = self.page(handle, PageClass::Index)?;
+            table_file::read_ranges(&page, &file.meta, &file.footer)
+                .map_err(|e| e.at_offset(handle.offset))?;
+        }
         if let Some(filter) = file.footer.filter {
             for page in 0..filter.pages() {
                 self.page(filter.page_handle(page), PageClass::Filter)?;

@@ -139,6 +139,8 @@ pub(crate) struct Writer {
     pub(crate) commit: Mutex<CommitState>,
     /// The number of the latest write to each stripe of keys; stored under the commit lock.
     pub(crate) stripes: Box<[AtomicU64]>,
+    /// The number of the latest write to any key: a range delete or a bulk load; stored likewise.
+    pub(crate) every_stripe: AtomicU64,
     pub(crate) manifest: Mutex<VersionSet>,
     pub(crate) next_table: AtomicU64,
     /// The first free table id when the database was opened.
@@ -276,6 +278,14 @@ impl Catalog {
                 .for_each(|p| drop(catalog.partitions.remove(&p.id)));
         }
         catalog
+    }
+}
+
+impl Writer {
+    /// The number of the latest write that may be one to a key of this stripe.
+    pub(crate) fn latest_write(&self, stripe: usize) -> SeqNo {
+        let of_all = self.every_stripe.load(Ordering::Acquire);
+        SeqNo(self.stripes[stripe].load(Ordering::Acquire).max(of_all))
     }
 }
 

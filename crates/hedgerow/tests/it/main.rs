@@ -43,6 +43,7 @@ mod operations;
 mod orders;
 mod panics;
 mod partitions;
+mod range_deletes;
 mod read_only;
 mod repair;
 mod retune;

@@ -11,9 +11,11 @@ use crate::base::error::Result;
 use crate::base::options::Durability;
 use crate::base::runtime::lock;
 use crate::base::slice::Slice;
+use crate::paths::delete_range;
+use crate::paths::delete_range::Part;
 use crate::paths::read;
 use crate::paths::read::MemoryAnswer;
-use crate::paths::scan::Extent;
+use crate::paths::scan::{Extent, range_bounds};
 use crate::tree::engine::{Access, Answer, Engine, Handle, Task, Write};
 
 /// Keys with their values, in order.
@@ -106,6 +108,64 @@ impl Keyspace {
     /// Deletes as [`Keyspace::delete_with`] does.
     pub fn delete_async_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Pending<()> {
         self.write_async(key.as_ref(), None, durability)
+    }
+
+    /// Deletes a range as [`Keyspace::delete_range_with`] does. It takes effect after every write
+    /// that was queued before it.
+    pub fn delete_range_async<K: AsRef<[u8]>>(
+        &self,
+        range: impl RangeBounds<K>,
+        durability: Durability,
+    ) -> Pending<()> {
+        let facts = &self.cell().facts;
+        let parts = delete_range::of_range(facts, &range)
+            .and_then(|parts| Ok((parts, range_bounds(&*facts.order, &range)?)));
+        match parts {
+            Err(error) => Pending::ready(Err(error)),
+            Ok((parts, range)) => self.delete_async_behind(&parts, move |keyspace| {
+                keyspace.delete_range_with(range, durability)
+            }),
+        }
+    }
+
+    /// Deletes a prefix as [`Keyspace::delete_prefix_with`] does. It takes effect after every write
+    /// that was queued before it.
+    pub fn delete_prefix_async(
+        &self,
+        prefix: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Pending<()> {
+        let prefix = prefix.as_ref().to_vec();
+        match delete_range::of_prefix(&self.cell().facts, &prefix) {
+            Err(error) => Pending::ready(Err(error)),
+            Ok(parts) => self.delete_async_behind(&parts, move |keyspace| {
+                keyspace.delete_prefix_with(&prefix, durability)
+            }),
+        }
+    }
+
+    /// Makes a call behind all that is queued for the trees of these parts.
+    fn delete_async_behind(
+        &self,
+        parts: &[Part],
+        call: impl FnOnce(&Keyspace) -> Result<()> + Send + 'static,
+    ) -> Pending<()> {
+        if let Err(error) = self.check_takes_calls() {
+            return Pending::ready(Err(error));
+        }
+        let owners = parts
+            .iter()
+            .map(|part| self.engine().worker_of(part.partition));
+        let mut behind: Vec<usize> = owners.collect();
+        behind.sort_unstable();
+        behind.dedup();
+        if behind.is_empty() {
+            return Pending::ready(Ok(()));
+        }
+        let cell = self.cell().clone();
+        call_behind(self.engine(), &behind, move |engine: &Arc<Engine>| {
+            call(&Keyspace::new(&Handle::of_worker(engine), &cell))
+        })
     }
 
     fn write_async(&self, key: &[u8], value: Option<&[u8]>, durability: Durability) -> Pending<()> {

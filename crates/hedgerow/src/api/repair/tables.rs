@@ -11,6 +11,7 @@ use crate::base::entry::KeyspaceId;
 use crate::base::error::{Error, Result};
 use crate::base::key_order;
 use crate::base::page::{Page, PageId, PageSource, TableId};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 use crate::table::format;
 use crate::table::inspected::InspectedTable;
@@ -75,6 +76,17 @@ impl FoundTable {
         match &self.contents {
             Contents::Whole(reader, pages) => reader.clone().iter(pages.clone()),
             Contents::Damaged(salvage) => Box::new(salvage.iter()),
+        }
+    }
+
+    /// The readable range tombstones.
+    pub(super) fn ranges(&self) -> RangeTombstones {
+        match &self.contents {
+            Contents::Whole(reader, _) => reader
+                .ranges()
+                .map(|it| RangeTombstones::clone(it))
+                .unwrap_or_default(),
+            Contents::Damaged(salvage) => salvage.ranges().unwrap_or_default(),
         }
     }
 

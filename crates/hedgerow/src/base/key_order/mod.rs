@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use crate::base::entry::check_key;
 use crate::base::error::{Error, Result};
 use crate::base::options::{KeyOrder, PrefixRule};
-pub(crate) use semi_sorted::SemiSorted;
+pub(crate) use semi_sorted::{PREFIX_HASH_BYTES, SemiSorted, prefix_of};
 
 /// The encoding of one key order. `decode(encode(k)) == k`, and encodings of different keys differ,
 /// for every key that [`Order::check`] accepts.
@@ -45,12 +45,29 @@ pub(crate) trait Order: Debug + Send + Sync {
     /// `InvalidArgument` if these bytes cannot be a prefix, or if the order has no prefixes.
     fn group(&self, prefix: &[u8]) -> Result<Vec<u8>>;
     fn has_prefix(&self, user_key: &[u8], prefix: &[u8]) -> bool;
+    /// A key with this prefix.
+    fn key_of_prefix(&self, prefix: &[u8]) -> Vec<u8> {
+        prefix.to_vec()
+    }
     /// Succeeds if the order is that of the keys' bytes, so that ranges of keys are ranges of order
     /// keys.
     ///
     /// # Errors
     /// `InvalidArgument` otherwise; the message names the scans that are possible.
     fn check_ranges(&self) -> Result<()>;
+}
+
+/// The first order key behind all that begin with `group`; `None` if nothing is behind them.
+pub(crate) fn end_of_group(group: &[u8]) -> Option<Vec<u8>> {
+    let mut end = group.to_vec();
+    while let Some(last) = end.last_mut() {
+        if *last < 0xFF {
+            *last += 1;
+            return Some(end);
+        }
+        end.pop();
+    }
+    None
 }
 
 /// The encoding of an order, with the seed of the keyspace.

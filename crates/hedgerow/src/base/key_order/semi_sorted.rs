@@ -21,6 +21,8 @@ use crate::base::options::{KeyOrder, PrefixRule};
 
 /// The bytes of both hashes, before the user key.
 const HASHES_BYTES: usize = 16;
+/// The bytes of the hash of the prefix, in front.
+pub(crate) const PREFIX_HASH_BYTES: usize = HASHES_BYTES / 2;
 
 impl PrefixRule {
     /// Prefix and suffix; `None` if the key is too short for the rule. The suffix may be empty.
@@ -37,6 +39,12 @@ impl PrefixRule {
             }
         }
     }
+}
+
+/// The prefix of the user key in an order key.
+pub(crate) fn prefix_of(rule: PrefixRule, order_key: &[u8]) -> Option<&[u8]> {
+    let fragments = rule.split(order_key.get(HASHES_BYTES..)?);
+    fragments.map(|(prefix, _)| prefix)
 }
 
 /// Keys in the order of the hashes of their fragments. The keys of one prefix can be scanned.
@@ -122,6 +130,18 @@ impl Order for SemiSorted {
     fn has_prefix(&self, user_key: &[u8], prefix: &[u8]) -> bool {
         let fragments = self.rule.split(user_key);
         fragments.is_some_and(|(found, _)| found == prefix)
+    }
+
+    fn key_of_prefix(&self, prefix: &[u8]) -> Vec<u8> {
+        let mut key = Vec::new();
+        if self.rule == PrefixRule::LengthPrefixed {
+            varint::put(&mut key, prefix.len() as u64);
+        }
+        key.extend_from_slice(prefix);
+        if let PrefixRule::Delimiter(delimiter) = self.rule {
+            key.push(delimiter);
+        }
+        key
     }
 
     fn check_ranges(&self) -> Result<()> {

@@ -36,6 +36,7 @@ prop_compose! {
             largest_key: keys[0].clone().max(keys[1].clone()),
             smallest_seqno: SeqNo(seqnos.0.min(seqnos.1)),
             largest_seqno: SeqNo(seqnos.0.max(seqnos.1)),
+            ranges: (range_tombstones > 0).then_some(Handle { offset: run, bytes: keyspace }),
             seqno_override: seqno_override.map(SeqNo),
             expiry,
             transform,
@@ -70,6 +71,7 @@ fn plain() -> TableMeta {
         largest_key: b"z".to_vec(),
         smallest_seqno: SeqNo(5),
         largest_seqno: SeqNo(14),
+        ranges: None,
         seqno_override: None,
         expiry: None,
         transform: 0,
@@ -106,6 +108,7 @@ fn contradictions_are_corruption() {
         |m| m.smallest_seqno = SeqNo(15),
         |m| m.largest_seqno = SeqNo(1 << 56),
         |m| m.tombstones = 11,
+        |m| m.range_tombstones = 1,
     ] {
         let mut meta = plain();
         damage(&mut meta);

@@ -58,6 +58,8 @@ pub(crate) enum Plan {
         target: Target,
         reason: Reason,
     },
+    /// Drops tables unread, because range tombstones hide all that is in them from every reader.
+    Discard { inputs: Vec<Input> },
     /// Begins a sweep over the runs of a level up to a number, by an edit with `draining`. The
     /// sweep ends with the edit that takes the last awaited table down
     /// ([`super::shape::Shape::apply`]).
@@ -74,7 +76,8 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    /// The edit of the plan itself: all of it for a plan without tables. A job adds the tables.
+    /// The edit of the plan itself: all of it for a plan that writes or moves no tables. A job adds
+    /// the tables.
     pub(crate) fn edit(&self, partition: PartitionId) -> TreeEdit {
         let mut edit = TreeEdit::new(partition);
         match self {
@@ -85,6 +88,10 @@ impl Plan {
             }
             Plan::SetRanges { level, ranges } => edit.ranges.push((*level as u8, *ranges)),
             Plan::Shift(depth) => edit.shift_to = Some(*depth as u8),
+            Plan::Discard { inputs } => {
+                let ids = inputs.iter().flat_map(|input| &input.tables);
+                edit.removed = ids.copied().collect();
+            }
             Plan::Merge { .. } | Plan::Move { .. } => {}
         }
         edit
@@ -111,6 +118,15 @@ impl RunningJob {
         let (inputs, target) = match plan {
             Plan::Merge { inputs, target, .. } | Plan::Move { inputs, target, .. } => {
                 (inputs, *target)
+            }
+            Plan::Discard { inputs } => {
+                // It writes nowhere. Its target is a level of its inputs.
+                let target = Target {
+                    level: inputs.iter().map(|input| input.level).min()?,
+                    group: 0,
+                    run: None,
+                };
+                (inputs, target)
             }
             Plan::Drain { .. } => return None,
             Plan::SetDepth { .. } | Plan::SetRanges { .. } | Plan::Shift(_) => {

@@ -158,6 +158,10 @@ impl<T: Facts> Group<T> {
         clamp(self.totals.tombstones)
     }
 
+    pub(crate) fn range_tombstones(&self) -> u64 {
+        clamp(self.totals.range_tombstones)
+    }
+
     /// The part of its entries that is stale ([`Facts::stale_share`]). It is cached until the
     /// tables change, because planners read it for every node.
     pub(crate) fn stale_share(&self) -> f64 {
@@ -251,6 +255,10 @@ impl<T: Facts> Level<T> {
     /// Entries of all tables, tombstones and old versions included.
     pub(crate) fn entries(&self) -> u64 {
         clamp(self.totals.entries)
+    }
+
+    pub(crate) fn range_tombstones(&self) -> u64 {
+        clamp(self.totals.range_tombstones)
     }
 
     /// The group that a key belongs to. Cost: a multiplication.
@@ -447,6 +455,7 @@ struct Totals {
     bytes: u128,
     entries: u128,
     tombstones: u128,
+    range_tombstones: u128,
 }
 
 impl Totals {
@@ -455,6 +464,7 @@ impl Totals {
         self.bytes += u128::from(table.file_bytes);
         self.entries += u128::from(table.entries);
         self.tombstones += u128::from(table.tombstones);
+        self.range_tombstones += u128::from(table.range_tombstones);
     }
 
     fn remove(&mut self, table: &TableMeta) {
@@ -462,6 +472,7 @@ impl Totals {
         self.bytes -= u128::from(table.file_bytes);
         self.entries -= u128::from(table.entries);
         self.tombstones -= u128::from(table.tombstones);
+        self.range_tombstones -= u128::from(table.range_tombstones);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::base::entry::{PartitionId, SeqNo, Tag};
 use crate::base::options::{CutSpec, PolicySpec};
 use crate::base::page::TableId;
 use crate::base::random::Random;
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy;
 use crate::design::merge_policy::plan::{Plan, RunningJob, Target};
@@ -143,7 +144,7 @@ impl ModelTree {
             };
         }
         entries.sort_by_key(|(key, seqno, _)| (*key, u64::MAX - seqno));
-        let mut rule = Retain::new(&self.snapshots);
+        let mut rule = Retain::new(&self.snapshots, RangeTombstones::default());
         entries = retained(entries, &mut rule, |_| false);
         let to = Placement {
             level: 0,
@@ -246,7 +247,8 @@ impl ModelTree {
         self.plans += 1;
         let mut edit = plan.edit(PartitionId(1));
         let (target, inputs, is_move) = match plan {
-            Plan::Drain { .. }
+            Plan::Discard { .. }
+            | Plan::Drain { .. }
             | Plan::SetDepth { .. }
             | Plan::SetRanges { .. }
             | Plan::Shift(_) => {
@@ -276,7 +278,7 @@ impl ModelTree {
                 }
             }
             entries.sort_by_key(|(key, seqno, _)| (*key, u64::MAX - seqno));
-            let mut rule = Retain::new(&self.snapshots);
+            let mut rule = Retain::new(&self.snapshots, RangeTombstones::default());
             let kept = retained(entries, &mut rule, |key| {
                 let key = key.to_be_bytes();
                 let is_input = |id| running.inputs.contains(&id);
@@ -415,7 +417,8 @@ fn retained(
     let keep = |(key, seqno, is_delete): &Version| {
         let tag = if *is_delete { Tag::DELETE } else { Tag::PUT };
         let key_is_new = last.replace(*key) != Some(*key);
-        rule.keep(key_is_new, SeqNo(*seqno), tag, || nothing_older(*key))
+        let version = (&key.to_be_bytes()[..], key_is_new);
+        rule.keep(version, SeqNo(*seqno), tag, || nothing_older(*key))
     };
     entries.into_iter().filter(keep).collect()
 }

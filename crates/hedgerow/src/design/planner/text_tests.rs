@@ -410,7 +410,8 @@ impl Runner {
                 let ids = inputs.iter().flat_map(|input| &input.tables);
                 edit.moved = ids.map(|id| (*id, place(*id))).collect();
             }
-            Plan::Drain { .. }
+            Plan::Discard { .. }
+            | Plan::Drain { .. }
             | Plan::SetDepth { .. }
             | Plan::SetRanges { .. }
             | Plan::Shift(_) => {}

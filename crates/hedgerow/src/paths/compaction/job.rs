@@ -13,6 +13,7 @@ use crate::base::entry::RunId;
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::runtime::Priority;
 use crate::base::runtime::lock;
 use crate::base::stats::{Event, OperationKind};
@@ -58,6 +59,7 @@ pub(crate) fn run(
         Plan::Move { inputs, target, .. } | Plan::Merge { inputs, target, .. } => {
             merge(engine, partition, design, inputs, target)
         }
+        Plan::Discard { inputs } => discard(engine, partition, plan, inputs),
         Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::SetRanges { .. } | Plan::Shift(_) => {
             engine.install(partition, plan.edit(partition.id), None)?;
             Ok(0)
@@ -111,6 +113,20 @@ fn move_down(
     Ok(bytes)
 }
 
+/// Drops tables that no reader sees. Returns their bytes.
+fn discard(engine: &Engine, partition: &Partition, plan: &Plan, inputs: &[Input]) -> Result<u64> {
+    let version = partition.tree_owned().version.clone();
+    let mut bytes = 0;
+    for &id in inputs.iter().flat_map(|input| &input.tables) {
+        bytes += table_of(&version, id)?.meta().file_bytes;
+    }
+    let edit = plan.edit(partition.id);
+    let design = partition.keyspace.design_owned();
+    let filters = group_filters::prepare(engine, partition, &design, &edit);
+    engine.install_with(partition, edit, None, |it| filters.put(it))?;
+    Ok(bytes)
+}
+
 /// The facts that all pieces of a merge share.
 struct Merge {
     engine: Arc<Engine>,
@@ -121,6 +137,8 @@ struct Merge {
     inputs: Vec<Vec<Arc<Table>>>,
     by_id: BTreeMap<TableId, Arc<Table>>,
     snapshots: Vec<SeqNo>,
+    /// The range tombstones of all inputs.
+    ranges: RangeTombstones,
     /// The largest number that an entry may have.
     published: SeqNo,
     target: Target,
@@ -194,6 +212,11 @@ pub(crate) fn merge_tables(
     let read_bytes = by_id.values().map(|t| t.meta().file_bytes).sum();
     let run = target.run.unwrap_or(RunId(engine.writer()?.next_table().0));
     let filter = filters::of_merge(engine, partition, design, &version, &by_id, target);
+    let lists = by_id.values().map(|table| table.ranges());
+    let lists = lists
+        .filter_map(Result::transpose)
+        .collect::<Result<Vec<_>>>()?;
+    let ranges = RangeTombstones::merged(lists.into_iter().map(|it| &**it));
     let merge = Arc::new(Merge {
         engine: engine.clone(),
         partition: partition.clone(),
@@ -202,6 +225,7 @@ pub(crate) fn merge_tables(
         inputs: tables,
         by_id,
         snapshots: engine.snapshots.numbers(),
+        ranges,
         // Read after the snapshots, so that an installed bulk load is published.
         published: SeqNo(engine.publisher.published()),
         target: *target,
@@ -282,8 +306,13 @@ impl Merge {
             keys.push(table.meta().smallest_key.clone());
             keys.extend(table.reader()?.split_keys(4));
         }
+        let places = keys.iter().filter_map(|key| self.ranges.cut_near(key));
+        let mut keys: Vec<_> = places.collect();
         keys.sort_unstable();
         keys.dedup();
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
         let cut = |i: usize| keys[i * keys.len() / pieces].clone();
         let mut cuts: Vec<_> = (1..pieces).map(cut).collect();
         cuts.dedup();
@@ -335,7 +364,12 @@ impl Merge {
         let place = (target.level, self.run);
         let mut output = OutputTables::with(engine, partition, design, place, self.filter, below);
         output.settled = self.settled();
-        let mut retain = Retain::new(&self.snapshots);
+        let is_input = |id| self.by_id.contains_key(&id);
+        let mut retain = Retain::new(&self.snapshots, self.ranges.within(lower, upper));
+        output.range_tombstones = retain.ranges(|lo, hi| {
+            let (level, run) = (target.level, Some(self.run));
+            !self.version.older_overlaps(level, run, (lo, hi), is_input)
+        });
         let mut reached = Reached::new(lower.or(self.keys().map(|keys| keys.0)), self.published);
         let mut entries = 0u64;
         while let Some(entry) = merged.entry() {
@@ -347,8 +381,7 @@ impl Merge {
             if entries.is_multiple_of(CHECK_ENTRIES) {
                 engine.check_open()?;
             }
-            let keep = retain.keep(is_new, entry.seqno, entry.tag, || {
-                let is_input = |id| self.by_id.contains_key(&id);
+            let keep = retain.keep((entry.key, is_new), entry.seqno, entry.tag, || {
                 !self
                     .version
                     .older_may_hold(target.level, Some(self.run), &reached.key, is_input)

@@ -20,11 +20,13 @@ use crate::base::runtime::{Pressure, Priority};
 use crate::base::stats::Event;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
-use crate::design::merge_policy::plan::{Plan, RunningJob, Target};
+use crate::design::merge_policy::plan::{Input, Plan, RunningJob, Target};
 use crate::design::merge_policy::{SLICE_TABLES, Targets};
 use crate::tree::engine::Engine;
 use crate::tree::partition::{Partition, Work};
 use crate::tree::version::{SuperVersion, Version};
+
+use retain::hide_table;
 
 use crate::design::planner::{
     Debt, Manual, ManualStep, PlanLimits, debt, fills, fit_depth, place, plan, plan_level0,
@@ -79,6 +81,11 @@ impl MergeJob {
 /// Plans the next merge of a tree, and enters it among the running ones. `None` if the tree needs
 /// none, or the pool has no room.
 pub(crate) fn begin(engine: &Engine, partition: &Partition) -> Option<MergeJob> {
+    let tree = partition.tree_owned();
+    if tree.has_ranges() {
+        // Before the lock, because it may read. A read or a merge reports an error.
+        drop(tree.ranges());
+    }
     let mut work = partition.work();
     if work.running.len() >= engine.scheduler.merge_threads() {
         return None;
@@ -94,6 +101,9 @@ pub(crate) fn next(engine: &Engine, partition: &Partition, work: &Work) -> Optio
     let tree = partition.tree();
     let version = &tree.version;
     let (targets, limits) = (design.targets(version), limits(engine, &design));
+    if let Some(plan) = discard(engine, &tree, work) {
+        return Some(MergeJob::new(design, version, plan));
+    }
     let plan = match shift_first(&design, version, &targets, work) {
         None => plan(version, &targets, &work.running, &limits)?.0,
         Some(ManualStep::Run(shift)) => shift,
@@ -101,6 +111,31 @@ pub(crate) fn next(engine: &Engine, partition: &Partition, work: &Work) -> Optio
         Some(_) => plan_level0(version, &targets, &work.running, &limits)?,
     };
     Some(MergeJob::new(design, version, plan))
+}
+
+/// The drop of tables that range tombstones hide from every reader, if the tree's range tombstones
+/// are in memory. Every table of the tree holds published entries only (invariant I4), so that a
+/// snapshot that is taken from now on sees the tombstones.
+fn discard(engine: &Engine, tree: &SuperVersion, work: &Work) -> Option<Plan> {
+    let ranges = tree.known_ranges().filter(|ranges| !ranges.is_empty())?;
+    if work.running.iter().any(|job| job.is_alone) {
+        return None;
+    }
+    let snapshots = engine.snapshots.numbers();
+    let is_busy = |id| work.running.iter().any(|job| job.inputs.contains(&id));
+    let mut inputs: Vec<Input> = Vec::new();
+    for (place, table) in tree.version.tables() {
+        let meta = table.meta();
+        if is_busy(meta.id) || !hide_table(ranges, meta, &snapshots) {
+            continue;
+        }
+        inputs.push(Input {
+            level: usize::from(place.level),
+            run: place.run,
+            tables: vec![meta.id],
+        });
+    }
+    (!inputs.is_empty()).then_some(Plan::Discard { inputs })
 }
 
 /// The shift of level numbers, or the wait for it, if the tree does not have the depth of the

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use hedgerow_io::ReadMode;
 
 use crate::base::entry::RunId;
-use crate::base::entry::{KeyHash, SeqNo};
+use crate::base::entry::{KeyHash, SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::base::options::IndexSpec;
 use crate::base::page::TableId;
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::LevelTarget;
@@ -20,7 +21,7 @@ use crate::design::merge_policy::shape::{Level, range_of};
 use crate::group_filter::TableBuilder;
 use crate::paths::group_filters;
 use crate::table;
-use crate::table::iter::Entry;
+use crate::table::iter::{Entry, ValueSource};
 use crate::table::memory::Buffers;
 use crate::table::open::table_name;
 use crate::table::{TableOptions, Writer};
@@ -71,6 +72,8 @@ pub(crate) struct OutputTables<'a> {
     aligns: bool,
     current: Option<Current<'a>>,
     last_key: Vec<u8>,
+    /// The range tombstones that are not in a table yet.
+    pub(crate) range_tombstones: RangeTombstones,
     finished: Vec<TableMeta>,
     written: Vec<PathBuf>,
     complete: bool,
@@ -138,6 +141,7 @@ impl<'a> OutputTables<'a> {
             aligns: target.is_some() && aligns(&targets, level),
             current: None,
             last_key: Vec::new(),
+            range_tombstones: RangeTombstones::default(),
             finished: Vec::new(),
             written: Vec::new(),
             complete: false,
@@ -188,8 +192,11 @@ impl<'a> OutputTables<'a> {
                     || (too_wide && c.writer.entries() > 0)
             };
             // The versions of one key stay in one table, so that tables of a run do not overlap.
-            if self.current.as_ref().is_some_and(full) {
-                self.finish_table()?;
+            if self.current.as_ref().is_some_and(full)
+                && let Some(cut) = self.range_tombstones.cut_between(&self.last_key, entry.key)
+            {
+                let ranges = self.range_tombstones.take_before(&cut);
+                self.finish_table(&ranges)?;
             }
             self.last_key.clear();
             self.last_key.extend_from_slice(entry.key);
@@ -220,9 +227,34 @@ impl<'a> OutputTables<'a> {
         Ok(())
     }
 
+    /// Adds a delete of one key that the first range deletes, since a table has entries.
+    fn add_stand_in(&mut self) -> Result<()> {
+        let order = &self.partition.keyspace.order;
+        let Some(fragment) = self.range_tombstones.fragments().first() else {
+            return Ok(());
+        };
+        let newest = &fragment.deletes[0];
+        let mut key = fragment.start.clone();
+        if let Some(prefix) = &newest.prefix {
+            key.clear();
+            order.encode(&order.key_of_prefix(prefix), &mut key);
+        }
+        let entry = Entry {
+            key: &key,
+            seqno: newest.seqno,
+            tag: Tag::DELETE,
+            value: ValueSource::Inline(b""),
+        };
+        self.add(&entry, b"")
+    }
+
     /// Finishes the last table, and makes the names of all tables durable.
     pub(crate) fn finish(mut self) -> Result<Vec<TableMeta>> {
-        self.finish_table()?;
+        if self.current.is_none() {
+            self.add_stand_in()?;
+        }
+        let ranges = std::mem::take(&mut self.range_tombstones);
+        self.finish_table(&ranges)?;
         if !self.finished.is_empty() {
             let place = self.engine.places.of_level(self.level_of_place);
             let dir = self.engine.tables_dir(place);
@@ -294,13 +326,13 @@ impl<'a> OutputTables<'a> {
         })
     }
 
-    fn finish_table(&mut self) -> Result<()> {
+    fn finish_table(&mut self, ranges: &RangeTombstones) -> Result<()> {
         let Some(current) = self.current.take() else {
             return Ok(());
         };
         let finished = current
             .writer
-            .finish()
+            .finish(ranges)
             .map_err(|e| e.at(&current.path, None));
         self.finished.push(finished?);
         let Some(beside) = current.beside else {

@@ -23,27 +23,66 @@
 //! both cases. Something older cannot come to lie below later: running merges do not write there
 //! (rule P3 of the planner), and newer data only comes from above.
 //!
-//! A RangeDelete is about other keys than its own: it is kept, and makes nothing else go.
+//! A range tombstone is final for each key that it deletes, and it is no entry. So `w` of rule 1
+//! may be a range tombstone. Rule 1 holds for an older delete of the same fragment in place of `v`,
+//! and rule 2 for a fragment in place of `d` if nothing older of *any* of its keys is below the
+//! output.
 
 use crate::base::entry::{Kind, SeqNo, Tag};
+use crate::base::range_tombstones::RangeTombstones;
+use crate::base::table_meta::TableMeta;
+
+/// Returns true if range tombstones hide everything in a table from every reader, now and later:
+/// rule 1 for all that it may hold. Its own range tombstones are older than those that hide it, and
+/// about fewer keys. `ranges` are those of the whole tree.
+pub(crate) fn hide_table(ranges: &RangeTombstones, table: &TableMeta, snapshots: &[SeqNo]) -> bool {
+    let (smallest, largest) = (table.smallest_seqno, table.largest_seqno);
+    ranges.cover(&table.smallest_key, &table.largest_key, |newer| {
+        largest < newer && !is_read_within(snapshots, smallest, newer)
+    })
+}
+
+/// Returns true if a snapshot `s` has `from <= s < to`.
+fn is_read_within(snapshots: &[SeqNo], from: SeqNo, to: SeqNo) -> bool {
+    let at = snapshots.partition_point(|snapshot| *snapshot < from);
+    snapshots.get(at).is_some_and(|snapshot| *snapshot < to)
+}
 
 /// The rule applied to a merge's entries in order: by key, then from the newest version to the
 /// oldest.
 #[derive(Debug)]
 pub(crate) struct Retain {
     snapshots: Vec<SeqNo>,
+    /// All range tombstones of the inputs.
+    ranges: RangeTombstones,
     /// The next newer final version of the current key.
     newer_final: Option<SeqNo>,
 }
 
 impl Retain {
     /// `snapshots` are the numbers that are read at besides the present, ascending.
-    pub(crate) fn new(snapshots: &[SeqNo]) -> Self {
+    pub(crate) fn new(snapshots: &[SeqNo], ranges: RangeTombstones) -> Self {
         debug_assert!(snapshots.is_sorted());
         Retain {
             snapshots: snapshots.to_vec(),
+            ranges,
             newer_final: None,
         }
+    }
+
+    /// The range tombstones that the output must have. `nothing_older_below` is called for the
+    /// first and the last key of a fragment, as [`Retain::keep`] calls it for a key.
+    pub(crate) fn ranges(
+        &self,
+        mut nothing_older_below: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> RangeTombstones {
+        self.ranges.clone().filtered(|fragment, newer, delete| {
+            let shadowed = newer.iter().any(|newer| {
+                newer.hides(delete) && !self.is_read_within(delete.seqno, newer.seqno)
+            });
+            let mut is_needless = || nothing_older_below(&fragment.start, fragment.last_key());
+            !(shadowed || self.is_seen_by_all(delete.seqno) && is_needless())
+        })
     }
 
     /// Returns true if the output must have the next entry. `nothing_older_below` is called only
@@ -52,7 +91,7 @@ impl Retain {
     /// ([`crate::design::merge_policy::shape::Shape::older_may_hold`]).
     pub(crate) fn keep(
         &mut self,
-        key_is_new: bool,
+        (key, key_is_new): (&[u8], bool),
         seqno: SeqNo,
         tag: Tag,
         nothing_older_below: impl FnOnce() -> bool,
@@ -60,28 +99,36 @@ impl Retain {
         if key_is_new {
             self.newer_final = None;
         }
-        if tag.kind == Kind::RangeDelete {
-            return true;
-        }
         let shadowed = self
             .newer_final
-            .is_some_and(|newer| !self.is_read_within(seqno, newer));
+            .is_some_and(|newer| !self.is_read_within(seqno, newer))
+            || self.is_deleted(key, seqno);
         if matches!(tag.kind, Kind::Put | Kind::ValueRef | Kind::Delete) {
             self.newer_final = Some(seqno);
         }
         if shadowed {
             return false;
         }
-        let seen_by_all = self.snapshots.first().is_none_or(|oldest| seqno <= *oldest);
-        !(tag.kind == Kind::Delete && seen_by_all && nothing_older_below())
+        !(tag.kind == Kind::Delete && self.is_seen_by_all(seqno) && nothing_older_below())
     }
 
-    /// Returns true if a snapshot `s` has `from <= s < to`.
+    /// Returns true if a range tombstone makes a version go. Its next newer one has the smallest
+    /// range of snapshots in its way. One of the same number can only be that of the delete that
+    /// stands for it in a table without other entries.
+    fn is_deleted(&self, key: &[u8], seqno: SeqNo) -> bool {
+        if self.ranges.is_empty() {
+            return false;
+        }
+        let newer = self.ranges.of(key).take_while(|at| *at >= seqno).last();
+        newer.is_some_and(|newer| !self.is_read_within(seqno, newer))
+    }
+
+    fn is_seen_by_all(&self, seqno: SeqNo) -> bool {
+        self.snapshots.first().is_none_or(|oldest| seqno <= *oldest)
+    }
+
     fn is_read_within(&self, from: SeqNo, to: SeqNo) -> bool {
-        let at = self.snapshots.partition_point(|snapshot| *snapshot < from);
-        self.snapshots
-            .get(at)
-            .is_some_and(|snapshot| *snapshot < to)
+        is_read_within(&self.snapshots, from, to)
     }
 }
 

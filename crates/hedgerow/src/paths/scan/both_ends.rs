@@ -4,7 +4,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
-use crate::base::key_order::Order;
+use crate::base::key_order::{Order, end_of_group};
 use crate::base::slice::Slice;
 use crate::tree::partition::KeyBounds;
 use crate::tree::partition::ends::End;
@@ -282,7 +282,7 @@ impl Extent {
     /// The keys with a prefix; other keys may lie between them.
     pub(crate) fn of_prefix(order: &dyn Order, prefix: &[u8]) -> Result<Extent> {
         let group = order.group(prefix)?;
-        let end = behind(&group);
+        let end = end_of_group(&group).map_or(Bound::Unbounded, Bound::Excluded);
         Ok(Extent {
             bounds: (Bound::Included(group), end),
             prefix: Some(prefix.to_vec()),
@@ -318,17 +318,4 @@ pub(crate) fn range_bounds<K: AsRef<[u8]>>(
         }))
     };
     Ok((encoded(range.start_bound())?, encoded(range.end_bound())?))
-}
-
-/// The first order key behind all keys that begin with `group`.
-fn behind(group: &[u8]) -> Bound<Vec<u8>> {
-    let mut end = group.to_vec();
-    while let Some(last) = end.last_mut() {
-        if *last < 0xFF {
-            *last += 1;
-            return Bound::Excluded(end);
-        }
-        end.pop();
-    }
-    Bound::Unbounded
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Page, PageClass, PageId, PageSource, Step};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 use crate::table::block_index::{Index, table_index};
 use crate::table::contents;
@@ -147,6 +148,10 @@ impl crate::table::Reader for TableReader {
 
     fn iter(self: Arc<Self>, pages: Arc<dyn PageSource>) -> Box<dyn InternalIter> {
         Box::new(TableIter::new(self, pages))
+    }
+
+    fn ranges(&self) -> Option<&Arc<RangeTombstones>> {
+        self.file.ranges.as_ref()
     }
 
     fn meta(&self) -> &TableMeta {

@@ -14,6 +14,7 @@ use crate::base::entry::{KeyHash, SeqNo};
 use crate::base::error::Result;
 use crate::base::options::IndexSpec;
 use crate::base::page::{Handle, PAGE_OVERHEAD_BYTES};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 use crate::table::block_index;
 use crate::table::filter::table_filter;
@@ -223,10 +224,11 @@ impl crate::table::Writer for Writer {
         self.meta.entries
     }
 
-    fn finish(mut self: Box<Self>) -> Result<TableMeta> {
+    fn finish(mut self: Box<Self>, ranges: &RangeTombstones) -> Result<TableMeta> {
         assert!(self.meta.entries > 0, "a table has entries");
         self.finish_block()?;
         self.meta.largest_key = self.block.last_key().to_vec();
+        self.out.write_ranges(&mut self.meta, ranges)?;
         let (index_top, filter) = self.write_index_and_filter()?;
         let Writer {
             out, meta, options, ..

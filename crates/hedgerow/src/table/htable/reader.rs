@@ -6,6 +6,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key_order::Order;
 use crate::base::options::KeyOrder;
 use crate::base::page::{Page, PageClass, PageId, PageSource, Step};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 use crate::table::block_index::Index as _;
 use crate::table::block_index::hash_marks::HashMarks;
@@ -164,6 +165,10 @@ impl crate::table::Reader for TableReader {
 
     fn iter(self: Arc<Self>, pages: Arc<dyn PageSource>) -> Box<dyn InternalIter> {
         Box::new(TableIter::new(self, pages))
+    }
+
+    fn ranges(&self) -> Option<&Arc<RangeTombstones>> {
+        None
     }
 
     fn meta(&self) -> &TableMeta {

@@ -9,6 +9,7 @@ use crate::base::error::Result;
 use crate::base::key_order;
 use crate::base::key_order::Order;
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle};
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 use crate::table::block_index::hash_marks;
 use crate::table::entry_parts::ValueHandle;
@@ -220,8 +221,9 @@ impl crate::table::Writer for Writer {
             + self.out.memory_bytes()
     }
 
-    fn finish(mut self: Box<Self>) -> Result<TableMeta> {
+    fn finish(mut self: Box<Self>, ranges: &RangeTombstones) -> Result<TableMeta> {
         assert!(self.meta.entries > 0, "a table has entries");
+        assert!(ranges.is_empty(), "hashed keys have no ranges");
         self.finish_bucket()?;
         self.meta.largest_key.clone_from(&self.last_key);
         let (marks, filter) = self.write_filter_and_marks()?;

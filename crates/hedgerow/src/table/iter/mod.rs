@@ -4,6 +4,7 @@ pub(crate) mod concat;
 pub(crate) mod merge;
 #[cfg(test)]
 pub(crate) mod model;
+pub(crate) mod uncovered;
 
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::Result;

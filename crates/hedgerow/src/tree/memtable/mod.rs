@@ -5,8 +5,10 @@
 //! numbered below its seal, and every entry of a newer one at or above it.
 
 mod memtable_iter;
+mod range_stack;
 
 pub(crate) use memtable_iter::MemtableIter;
+pub(crate) use range_stack::RangeLists;
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +17,17 @@ use std::sync::{Arc, OnceLock};
 use hedgerow_mem::{Approach, CachePadded, ChunkPool, OrderedMap};
 
 use crate::base::entry::{ENTRY_OVERHEAD_BYTES, LogPosition, SeqNo, Tag};
+use crate::base::range_tombstones::RangeTombstones;
+use range_stack::RangeStack;
 
 /// Smaller memtables are mostly in the cache of the processor that writes to them.
 const FAR_BYTES: u64 = 2 << 20;
 
 /// The number of entries of a range up to which they are counted one by one.
 const COUNTED_MAX: usize = 512;
+/// A memtable is flushed when its range tombstones have this many deletes in all fragments. Each
+/// takes tens of bytes, and every search passes those of one fragment.
+pub(crate) const RANGES_MAX: u64 = 10_000;
 
 /// One memtable. Before the first announcement it takes some words and no memory of the pool, since
 /// there are as many memtables as trees.
@@ -33,6 +40,8 @@ pub(crate) struct Memtable {
 
 struct Contents {
     map: Arc<OrderedMap>,
+    /// The range deletes, from the first one on.
+    ranges: OnceLock<Box<RangeStack>>,
     /// Written by every commit, while others insert.
     announced: CachePadded<CommitSums>,
 }
@@ -63,6 +72,7 @@ impl Memtable {
         let contents = self.contents.get_or_init(|| {
             Box::new(Contents {
                 map: Arc::new(OrderedMap::new(self.pool.clone())),
+                ranges: OnceLock::new(),
                 announced: CachePadded::default(),
             })
         });
@@ -100,11 +110,46 @@ impl Memtable {
         map.insert(order_key, seqno.0, tag.to_bits(), value);
     }
 
-    /// The newest version of a key numbered at most `seqno`.
+    /// Adds a range delete that was announced. Returns the number of deletes in all fragments.
+    pub(crate) fn delete_range(&self, delete: RangeTombstones) -> u64 {
+        let contents = self.contents.get().expect("an entry is announced first");
+        contents.ranges.get_or_init(Box::default).add(delete)
+    }
+
+    /// The newest version of a key numbered at most `seqno`. If a range delete is newer, its number
+    /// with the tag [`Tag::RANGE_DELETE`].
     pub(crate) fn get(&self, order_key: &[u8], seqno: SeqNo) -> Option<(SeqNo, Tag, &[u8])> {
-        let found = self.map()?.get(order_key, seqno.0)?;
+        let contents = self.contents.get()?;
+        let found = contents.map.get(order_key, seqno.0);
+        // Asked after the map: a delete that is found then is newer than the entry, or the entry is
+        // newer than the delete.
+        if let Some(ranges) = contents.ranges.get() {
+            let deleted = ranges.newest(order_key, seqno);
+            let is_newer = |at: &SeqNo| found.as_ref().is_none_or(|it| at.0 >= it.seqno);
+            if let Some(at) = deleted.filter(is_newer) {
+                return Some((at, Tag::RANGE_DELETE, b""));
+            }
+        }
+        let found = found?;
         let tag = Tag::from_bits(found.tag).expect("the memtable holds the tags it was given");
         Some((SeqNo(found.seqno), tag, found.value))
+    }
+
+    /// Returns true if there is a range delete.
+    pub(crate) fn has_ranges(&self) -> bool {
+        let contents = self.contents.get();
+        contents.is_some_and(|it| it.ranges.get().is_some())
+    }
+
+    /// The range deletes so far.
+    pub(crate) fn range_lists(&self) -> Arc<RangeLists> {
+        let ranges = self.contents.get().and_then(|it| it.ranges.get());
+        ranges.map_or_else(Arc::default, |it| it.lists())
+    }
+
+    /// A number that no entry exceeds.
+    pub(crate) fn largest_seqno(&self) -> SeqNo {
+        self.sealed_at().map_or(SeqNo::MAX, |at| SeqNo(at.0 - 1))
     }
 
     pub(crate) fn iter(&self) -> MemtableIter {

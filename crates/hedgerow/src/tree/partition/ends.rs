@@ -125,6 +125,11 @@ impl Ends {
         notes.newest = seqno;
     }
 
+    /// Notes a write that puts nothing. Inside the commit's critical section.
+    pub(crate) fn note_write(&self, seqno: SeqNo) {
+        lock(&self.notes).newest = seqno;
+    }
+
     /// Notes that any key may have been put. Inside the commit's critical section.
     pub(crate) fn note_any(&self, seqno: SeqNo) {
         let mut notes = lock(&self.notes);

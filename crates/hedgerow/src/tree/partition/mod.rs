@@ -20,11 +20,12 @@ use hedgerow_mem::{CachePadded, ChunkPool};
 
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
-use crate::base::error::Error;
+use crate::base::error::{Error, Result};
 use crate::base::key_order;
 use crate::base::key_order::{Order, SemiSorted};
 use crate::base::options::{KeyOrder, Layout, Partitioning};
 use crate::base::page::TableId;
+use crate::base::range_tombstones::RangeTombstones;
 use crate::base::runtime::lock;
 use crate::base::stats::OperationCounters;
 use crate::design::allocation::Controller;
@@ -123,6 +124,17 @@ impl KeyspaceFacts {
         })
     }
 
+    /// The range tombstone of an operation of the log.
+    pub(crate) fn range_tombstone(
+        &self,
+        user_key: &[u8],
+        value: &[u8],
+        seqno: SeqNo,
+    ) -> Result<RangeTombstones> {
+        let order = (self.layout.order, &*self.order);
+        RangeTombstones::of_operation((user_key, value), seqno, order)
+    }
+
     pub(crate) fn name(&self) -> String {
         (**self.name.load()).clone()
     }
@@ -216,12 +228,7 @@ impl Partition {
         flushed_through: SeqNo,
         pool: &Arc<ChunkPool>,
     ) -> Arc<Partition> {
-        let tree = SuperVersion {
-            active: Memtable::new(pool),
-            sealed: Vec::new(),
-            version,
-            flushed_through,
-        };
+        let tree = SuperVersion::new(Memtable::new(pool), version, flushed_through);
         Arc::new(Partition {
             id,
             index,

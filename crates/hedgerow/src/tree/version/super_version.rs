@@ -1,9 +1,11 @@
 //! The memtables and the version of a tree behind one pointer, which a read loads atomically.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::base::entry::SeqNo;
-use crate::tree::memtable::Memtable;
+use crate::base::error::Result;
+use crate::base::range_tombstones::RangeTombstones;
+use crate::tree::memtable::{Memtable, RangeLists};
 
 use super::Version;
 
@@ -20,9 +22,27 @@ pub(crate) struct SuperVersion {
     pub(crate) version: Arc<Version>,
     /// Every write numbered up to this is in the version's tables.
     pub(crate) flushed_through: SeqNo,
+    /// The range tombstones of all tables together, once a scan or a merge needed them.
+    ranges: OnceLock<Arc<RangeTombstones>>,
+    has_ranges: bool,
 }
 
 impl SuperVersion {
+    pub(crate) fn new(
+        active: Arc<Memtable>,
+        version: Arc<Version>,
+        flushed_through: SeqNo,
+    ) -> SuperVersion {
+        SuperVersion {
+            active,
+            sealed: Vec::new(),
+            has_ranges: has_ranges(&version),
+            version,
+            flushed_through,
+            ranges: OnceLock::new(),
+        }
+    }
+
     /// The same tree with a new active memtable in front.
     pub(crate) fn with_active(&self, active: Arc<Memtable>) -> SuperVersion {
         let mut sealed = Vec::with_capacity(self.sealed.len() + 1);
@@ -35,6 +55,8 @@ impl SuperVersion {
             sealed,
             version: self.version.clone(),
             flushed_through: self.flushed_through,
+            ranges: self.ranges.clone(),
+            has_ranges: self.has_ranges,
         }
     }
 
@@ -53,15 +75,56 @@ impl SuperVersion {
                 .filter(|m| !is_flushed(m))
                 .cloned()
                 .collect(),
+            has_ranges: has_ranges(&version),
             version,
             flushed_through: flushed.map_or(self.flushed_through, |(_, through)| {
                 through.max(self.flushed_through)
             }),
+            ranges: OnceLock::new(),
         }
+    }
+
+    /// Returns true if tables have range tombstones.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.has_ranges
+    }
+
+    /// The range tombstones of all tables. The first call opens the tables that have some.
+    pub(crate) fn ranges(&self) -> Result<&Arc<RangeTombstones>> {
+        if let Some(ranges) = self.ranges.get() {
+            return Ok(ranges);
+        }
+        let tables = self.version.tables().map(|(_, table)| table.ranges());
+        let lists = tables
+            .filter_map(Result::transpose)
+            .collect::<Result<Vec<_>>>()?;
+        let merged = RangeTombstones::merged(lists.into_iter().map(|it| &**it));
+        Ok(self.ranges.get_or_init(|| Arc::new(merged)))
+    }
+
+    /// The range tombstones of all tables, if a call of [`SuperVersion::ranges`] has made them.
+    pub(crate) fn known_ranges(&self) -> Option<&Arc<RangeTombstones>> {
+        self.ranges.get()
+    }
+
+    /// All range tombstones, as lists; none if there are none.
+    pub(crate) fn range_lists(&self) -> Result<RangeLists> {
+        let mut lists = RangeLists::new();
+        if self.has_ranges {
+            lists.push(self.ranges()?.clone());
+        }
+        for memtable in self.memtables().filter(|it| it.has_ranges()) {
+            lists.extend(memtable.range_lists().iter().cloned());
+        }
+        Ok(lists)
     }
 
     /// Active and sealed memtables, newest first.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(&self.sealed)
     }
+}
+
+fn has_ranges(version: &Version) -> bool {
+    version.levels.iter().any(|it| it.range_tombstones() > 0)
 }

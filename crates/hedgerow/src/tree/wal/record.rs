@@ -361,7 +361,7 @@ impl Payload {
 
     /// Appends an operation. Deletes have no value. The caller has checked key and value.
     pub(crate) fn push(&mut self, partition: PartitionId, tag: Tag, user_key: &[u8], value: &[u8]) {
-        debug_assert!(user_key.len() <= KEY_BYTES_MAX);
+        debug_assert!(user_key.len() <= KEY_BYTES_MAX + usize::from(tag.kind == Kind::RangeDelete));
         debug_assert!(value.len() <= VALUE_BYTES_MAX);
         self.bytes
             .reserve(OP_OVERHEAD_BYTES_MAX + user_key.len() + value.len());
@@ -457,7 +457,9 @@ impl<'a> Ops<'a> {
         } else {
             b""
         };
-        if user_key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+        // A range may begin behind the longest key.
+        let longest = KEY_BYTES_MAX + usize::from(tag.kind == Kind::RangeDelete);
+        if user_key.len() > longest || value.len() > VALUE_BYTES_MAX {
             return Err(Error::corruption(format!(
                 "a key of {} bytes or a value of {} bytes is out of bounds",
                 user_key.len(),

@@ -175,6 +175,7 @@ pub(crate) fn print_plan(plan: &Plan) -> String {
             print_inputs(inputs),
             print_target(target)
         ),
+        Plan::Discard { inputs } => format!("discard {}", print_inputs(inputs)),
         Plan::Drain { level, through } => format!("drain L{level} through r{}", through.0),
         Plan::SetRanges { level, ranges } => format!("cut L{level} into {ranges} groups"),
         Plan::Shift(depth) => format!("shift to depth {depth}"),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::base::entry::Flags;
+use crate::base::range_tombstones::tests::range;
 
 /// The result of a read: the number of the final version (0 for nothing, 1 for the version below
 /// the output) and the operands on top of it.
@@ -12,25 +13,46 @@ fn read(versions: &[(u64, Kind)], below: bool, at: u64) -> Answer {
     for (seqno, kind) in versions.iter().filter(|(seqno, _)| *seqno <= at) {
         match kind {
             Kind::Merge => operands.push(*seqno),
-            Kind::Delete => return (0, operands),
+            Kind::Delete | Kind::RangeDelete => return (0, operands),
             _ => return (*seqno, operands),
         }
     }
     (if below { BELOW } else { 0 }, operands)
 }
 
+/// The range deletes among these versions, of a range around their key.
+fn ranges(versions: &[(u64, Kind)]) -> RangeTombstones {
+    let lists: Vec<_> = versions
+        .iter()
+        .filter(|(_, kind)| *kind == Kind::RangeDelete)
+        .map(|(seqno, _)| range(("a", "z"), *seqno))
+        .collect();
+    RangeTombstones::merged(&lists)
+}
+
 fn retain(versions: &[(u64, Kind)], snapshots: &[SeqNo], below: bool) -> Vec<(u64, Kind)> {
-    let mut rule = Retain::new(snapshots);
+    let mut rule = Retain::new(snapshots, ranges(versions));
     let mut kept = Vec::new();
-    for (index, (seqno, kind)) in versions.iter().enumerate() {
+    let points = versions.iter().filter(|it| it.1 != Kind::RangeDelete);
+    for (index, (seqno, kind)) in points.enumerate() {
         let tag = Tag {
             kind: *kind,
             flags: Flags::NONE,
         };
-        if rule.keep(index == 0, SeqNo(*seqno), tag, || !below) {
+        if rule.keep((b"k", index == 0), SeqNo(*seqno), tag, || !below) {
             kept.push((*seqno, *kind));
         }
     }
+    for fragment in rule.ranges(|_, _| !below).fragments() {
+        assert_eq!((&*fragment.start, &*fragment.end), (&b"a"[..], &b"z"[..]));
+        kept.extend(
+            fragment
+                .deletes
+                .iter()
+                .map(|it| (it.seqno.0, Kind::RangeDelete)),
+        );
+    }
+    kept.sort_by_key(|(seqno, _)| std::cmp::Reverse(*seqno));
     kept
 }
 
@@ -38,11 +60,16 @@ fn retain(versions: &[(u64, Kind)], snapshots: &[SeqNo], below: bool) -> Vec<(u6
 #[test]
 fn every_small_history_reads_the_same_after_a_merge_and_keeps_no_more_than_needed() {
     const KINDS: [Kind; 4] = [Kind::Put, Kind::Delete, Kind::Merge, Kind::ValueRef];
-    for count in 0..=5_u32 {
+    const RANGED: [Kind; 4] = [Kind::Put, Kind::Delete, Kind::Merge, Kind::RangeDelete];
+    for (all, count) in [KINDS, RANGED]
+        .into_iter()
+        .zip([5, 4])
+        .flat_map(|(all, most)| (0..=most).map(move |count: u32| (all, count)))
+    {
         for kinds in 0..4_usize.pow(count) {
             let versions: Vec<(u64, Kind)> = (0..count)
                 .rev()
-                .map(|i| (u64::from(i + 1) * 10, KINDS[(kinds >> (2 * i)) & 3]))
+                .map(|i| (u64::from(i + 1) * 10, all[(kinds >> (2 * i)) & 3]))
                 .collect();
             // Two positions per version are enough: on it, and just before it.
             for set in 0..1_u32 << (2 * count).min(7) {
@@ -77,7 +104,7 @@ fn check(versions: &[(u64, Kind)], snapshots: &[SeqNo], below: bool) {
         // A tombstone that some reader does not see stays, even if it hides nothing: the rule does
         // not look at older versions.
         assert!(
-            needed || *kind == Kind::Delete,
+            needed || matches!(kind, Kind::Delete | Kind::RangeDelete),
             "{seqno} is kept for nothing: {}",
             context()
         );
@@ -85,21 +112,40 @@ fn check(versions: &[(u64, Kind)], snapshots: &[SeqNo], below: bool) {
 }
 
 #[test]
-fn a_range_delete_is_kept_and_shadows_nothing() {
-    let versions = [(30, Kind::Put), (20, Kind::RangeDelete), (10, Kind::Put)];
-    assert_eq!(
-        retain(&versions, &[], false),
-        vec![(30, Kind::Put), (20, Kind::RangeDelete)]
-    );
-    let versions = [(20, Kind::RangeDelete), (10, Kind::Put)];
-    assert_eq!(retain(&versions, &[], false), versions);
+fn a_new_key_starts_afresh() {
+    let mut rule = Retain::new(&[], RangeTombstones::default());
+    assert!(rule.keep((b"k", true), SeqNo(9), Tag::PUT, || false));
+    assert!(!rule.keep((b"k", false), SeqNo(8), Tag::PUT, || false));
+    assert!(rule.keep((b"k", true), SeqNo(7), Tag::PUT, || false));
+    assert!(!rule.keep((b"k", true), SeqNo(6), Tag::DELETE, || true));
 }
 
 #[test]
-fn a_new_key_starts_afresh() {
-    let mut rule = Retain::new(&[]);
-    assert!(rule.keep(true, SeqNo(9), Tag::PUT, || false));
-    assert!(!rule.keep(false, SeqNo(8), Tag::PUT, || false));
-    assert!(rule.keep(true, SeqNo(7), Tag::PUT, || false));
-    assert!(!rule.keep(true, SeqNo(6), Tag::DELETE, || true));
+fn a_table_is_hidden_unless_a_snapshot_reads_it() {
+    let table = |smallest, largest| TableMeta {
+        smallest_seqno: SeqNo(smallest),
+        largest_seqno: SeqNo(largest),
+        ..TableMeta::modelled(1, (b"c".to_vec(), b"k".to_vec()), 1, 1)
+    };
+    let ranges = RangeTombstones::merged(&[range(("b", "f"), 9), range(("f", "m"), 8)]);
+    let hides = |table: &TableMeta, snapshots: &[u64]| {
+        let snapshots: Vec<_> = snapshots.iter().copied().map(SeqNo).collect();
+        hide_table(&ranges, table, &snapshots)
+    };
+    assert!(hides(&table(3, 7), &[]));
+    assert!(
+        !hides(&table(3, 8), &[]),
+        "an entry may be as new as the delete"
+    );
+    assert!(hides(&table(3, 7), &[2, 9]));
+    for read in [3, 5, 7] {
+        assert!(!hides(&table(3, 7), &[read]), "at {read}");
+    }
+    // It sees the delete of one half only.
+    assert!(!hides(&table(3, 7), &[8]));
+    let wider = TableMeta {
+        largest_key: b"m".to_vec(),
+        ..table(3, 7)
+    };
+    assert!(!hides(&wider, &[]));
 }

@@ -29,6 +29,7 @@ pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -
         largest_key: keys.1.into(),
         smallest_seqno: SeqNo(1),
         largest_seqno: SeqNo(10),
+        ranges: None,
         seqno_override: None,
         expiry: None,
         transform: 0,
