@@ -305,7 +305,8 @@ impl PagePool {
     /// in huge pages: [`prepare_slab`](Self::prepare_slab).
     #[must_use]
     pub fn take_shortage(&self) -> bool {
-        self.0.short.load(Ordering::Relaxed) && self.0.short.swap(false, Ordering::Relaxed)
+        let is_short = self.0.short.load(Ordering::Relaxed);
+        is_short && self.0.short.swap(false, Ordering::Relaxed) && self.0.can_be_huge()
     }
 
     /// Allocates the next slab, unless it is prepared already: in huge pages if the system has
@@ -313,7 +314,7 @@ impl PagePool {
     /// seldom. Cost: 2 MiB of zeros; milliseconds if the system's free memory is in pieces. So the
     /// slabs that an allocation of a page adds by itself are in small pages.
     pub fn prepare_slab(&self) {
-        if self.0.slab_bytes < HUGE_PAGE_BYTES || self.prepared_bytes() > 0 {
+        if !self.0.can_be_huge() || self.prepared_bytes() > 0 {
             return;
         }
         let mut chunk = Chunk::allocate(self.0.slab_bytes);
@@ -408,6 +409,10 @@ impl PagePool {
 }
 
 impl Slabs {
+    fn can_be_huge(&self) -> bool {
+        self.slab_bytes >= HUGE_PAGE_BYTES
+    }
+
     fn take(&self, class: usize) -> Option<Slot> {
         self.lock()[class].take()
     }

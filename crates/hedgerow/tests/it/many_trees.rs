@@ -108,7 +108,7 @@ fn more_trees_than_a_budget_has_room_for_are_refused_with_the_bound() {
         let text = error.to_string();
         for part in [
             "`memory_budget`",
-            "6656000",
+            "6707200",
             "1000 trees",
             &found.to_string(),
         ] {
@@ -119,9 +119,9 @@ fn more_trees_than_a_budget_has_room_for_are_refused_with_the_bound() {
     assert_eq!(db.keyspaces(), few);
     drop(db);
 
-    let db = builder(&disk).memory_budget(6_656_000).open().unwrap();
+    let db = builder(&disk).memory_budget(6_707_200).open().unwrap();
     create(&db, &many);
     drop(db);
-    let error = builder(&disk).memory_budget(6_655_999).open().unwrap_err();
-    check(error, 6_655_999);
+    let error = builder(&disk).memory_budget(6_707_199).open().unwrap_err();
+    check(error, 6_707_199);
 }

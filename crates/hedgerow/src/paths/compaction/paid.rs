@@ -6,6 +6,7 @@
 //! gets or seeks have paid that cost, the runs are merged. A flush restarts the count, so that a
 //! tree under writes is merged as its policy says.
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -86,12 +87,14 @@ fn begin(engine: &Engine, partition: &Partition, payer: Payer, reads: u64) -> Op
     let version = &tree.version;
     let runs = &version.levels[0].groups[0].runs;
     let newest = runs.first()?.id;
-    let since = match work.reads_since[payer as usize] {
-        Some((run, since)) if run == newest => since,
-        _ => {
-            work.reads_since[payer as usize] = Some((newest, reads));
-            return None;
-        }
+    let mut looks = match work.reads_since {
+        Some((run, looks)) if run == newest => looks,
+        _ => [None; 2],
+    };
+    let since = looks[payer as usize].replace(NonZeroU64::MIN.saturating_add(reads));
+    let Some(since) = since.map(|it| it.get() - 1) else {
+        work.reads_since = Some((newest, looks));
+        return None;
     };
     let design = partition.keyspace.design_owned();
     let (targets, limits) = (design.targets(version), limits(engine, &design));
@@ -107,7 +110,7 @@ fn begin(engine: &Engine, partition: &Partition, payer: Payer, reads: u64) -> Op
         return None;
     }
     // If the merge fails, it has to be paid again.
-    work.reads_since[payer as usize] = Some((newest, reads));
+    work.reads_since = Some((newest, looks));
     Some(MergeJob::new(design, version, plan).entered(&mut work))
 }
 

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::base::entry::SeqNo;
 use crate::base::slice::Slice;
@@ -32,9 +32,13 @@ impl End {
     }
 }
 
-/// The knowledge of both ends.
+/// The knowledge of both ends. It takes no memory before the first pop, since there are as many as
+/// keyspaces.
 #[derive(Debug, Default)]
-pub(crate) struct Ends {
+pub(crate) struct Ends(OnceLock<Box<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
     /// Stored inside the commit's critical section.
     watched: AtomicBool,
     notes: Mutex<Notes>,
@@ -97,29 +101,34 @@ impl Ahead {
 }
 
 impl Ends {
+    fn known(&self) -> &Known {
+        self.0.get_or_init(Box::default)
+    }
+
     /// Takes the turn of the pops at an end.
     pub(crate) fn turn(&self, end: End) -> MutexGuard<'_, Ahead> {
         lock(match end {
-            End::First => &self.first,
-            End::Last => &self.last,
+            End::First => &self.known().first,
+            End::Last => &self.known().last,
         })
     }
 
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
-        self.watched.load(Ordering::Relaxed)
+        let known = self.0.get();
+        known.is_some_and(|it| it.watched.load(Ordering::Relaxed))
     }
 
     /// Has commits note what they put from now on. Every write numbered below `next` counts as
     /// noted. Inside the commit's critical section.
     pub(crate) fn watch(&self, next: SeqNo) {
-        self.watched.store(true, Ordering::Relaxed);
-        lock(&self.notes).newest = SeqNo(next.0 - 1);
+        self.known().watched.store(true, Ordering::Relaxed);
+        lock(&self.known().notes).newest = SeqNo(next.0 - 1);
     }
 
     /// Notes a put. Inside the commit's critical section.
     pub(crate) fn note(&self, order_key: &[u8], seqno: SeqNo) {
-        let mut notes = lock(&self.notes);
+        let mut notes = lock(&self.known().notes);
         notes.first.add(End::First, order_key);
         notes.last.add(End::Last, order_key);
         notes.newest = seqno;
@@ -127,12 +136,15 @@ impl Ends {
 
     /// Notes a write that puts nothing. Inside the commit's critical section.
     pub(crate) fn note_write(&self, seqno: SeqNo) {
-        lock(&self.notes).newest = seqno;
+        lock(&self.known().notes).newest = seqno;
     }
 
     /// Notes that any key may have been put. Inside the commit's critical section.
     pub(crate) fn note_any(&self, seqno: SeqNo) {
-        let mut notes = lock(&self.notes);
+        if !self.is_watched() {
+            return;
+        }
+        let mut notes = lock(&self.known().notes);
         (notes.first, notes.last) = (Note::Any, Note::Any);
         notes.newest = seqno;
     }
@@ -140,7 +152,7 @@ impl Ends {
     /// Returns true if a put since the last look is nearer to an end than an order key. Inside the
     /// commit's critical section, so that no further one comes first.
     pub(crate) fn has_nearer(&self, end: End, order_key: &[u8]) -> bool {
-        match lock(&self.notes).at(end) {
+        match lock(&self.known().notes).at(end) {
             Note::Nothing => false,
             Note::Put(nearest) => end.is_nearer(nearest, order_key),
             Note::Any => true,
@@ -150,7 +162,7 @@ impl Ends {
     /// Takes the notes of an end. Returns the order key to begin a look at, if one is known, and
     /// the number of a write that the look must see with all before it.
     pub(crate) fn take(&self, end: End, ahead: &mut Ahead) -> (Option<Vec<u8>>, SeqNo) {
-        let mut notes = lock(&self.notes);
+        let mut notes = lock(&self.known().notes);
         match std::mem::take(notes.at(end)) {
             Note::Put(nearest) => {
                 let reached = ahead.reached.as_mut();

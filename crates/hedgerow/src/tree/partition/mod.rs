@@ -8,9 +8,10 @@ mod prefix;
 mod range;
 mod single;
 
+use std::num::NonZeroU64;
 use std::ops::{Bound, Range};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -189,7 +190,7 @@ pub(crate) struct Partition {
     /// when they have no holders.
     dropped: AtomicBool,
     /// The number of running jobs that change the tree, until each has let go of its tables.
-    pub(crate) jobs: AtomicUsize,
+    pub(crate) jobs: AtomicU32,
 }
 
 /// The state of a tree's background jobs.
@@ -197,9 +198,9 @@ pub(crate) struct Partition {
 pub(crate) struct Work {
     pub(crate) flushing: bool,
     pub(crate) running: Vec<RunningJob>,
-    /// The newest run of level 0, and the number of gets and of seeks, at the last look of each at
-    /// level 0.
-    pub(crate) reads_since: [Option<(RunId, u64)>; 2],
+    /// The newest run of level 0 at the last look at it, and one more than the number of gets and
+    /// of seeks when each looked last, if it did.
+    pub(crate) reads_since: Option<(RunId, [Option<NonZeroU64>; 2])>,
     /// The time when the tree was given another design, until the tree has the shape of that
     /// design.
     pub(crate) retuned_at: Option<Duration>,
@@ -241,7 +242,7 @@ impl Partition {
             work: Mutex::default(),
             filters: TreeFilters::default(),
             dropped: AtomicBool::new(false),
-            jobs: AtomicUsize::new(0),
+            jobs: AtomicU32::new(0),
         })
     }
 
