@@ -143,7 +143,7 @@ pub(crate) struct Arguments {
     /// The way to read table files: pread, mmap, direct (past the system's cache)
     #[arg(long, value_name = "HOW", default_value_t)]
     io: ReadMode,
-    /// The compression of pages: none, lz4
+    /// The compression of pages: none, lz4, zstd (in a program built with the feature zstd)
     #[arg(long, value_name = "CODEC", default_value_t)]
     compression: Compression,
     /// The size at which memtables are flushed [default: follows from the budget]

@@ -64,7 +64,7 @@ struct Change {
     /// The residency of indexes and filters: auto, resident, paged
     #[arg(long, value_name = "WHERE")]
     residency: Option<Residency>,
-    /// The compression of pages: none, lz4
+    /// The compression of pages: none, lz4, zstd (in a program built with the feature zstd)
     #[arg(long, value_name = "CODEC")]
     compression: Option<Compression>,
     /// The size at which memtables are flushed; with auto it follows from the budget

@@ -30,6 +30,10 @@
 //! One memory budget ([`Builder::memory_budget`]) holds everything. [`Builder`] says which three
 //! settings matter most. A crash keeps a prefix of all writes in the order of their commits, and
 //! this prefix has everything that was synced.
+//!
+//! Features, all off by default: `io-uring` (direct reads of a `multi_get` overlap), `metrics`
+//! ([`Db::stats`] for the recorder of that crate), `zstd` ([`Compression::Zstd`]; needs a C
+//! compiler).
 #![forbid(unsafe_code)]
 #![warn(unnameable_types)]
 

@@ -53,6 +53,28 @@ impl DbStats {
         text
     }
 
+    /// Gives the statistics to the recorder that the `metrics` crate has: counters by their value
+    /// since the database was opened, times and everything else as gauges. The names are those of
+    /// [`DbStats::prometheus`]. Call it as often as the recorder is to have new numbers. Only in a
+    /// build with the feature `metrics`.
+    #[cfg(feature = "metrics")]
+    pub fn record(&self) {
+        for sample in self.samples() {
+            let (name, help, value) = (sample.name, sample.help, sample.value);
+            let labels = sample.labels.into_iter();
+            let labels: Vec<_> = labels
+                .map(|(name, value)| metrics::Label::new(name, value))
+                .collect();
+            if name.ends_with("_total") && !name.ends_with("_seconds_total") {
+                metrics::describe_counter!(name, help);
+                metrics::counter!(name, labels).absolute(value as u64);
+            } else {
+                metrics::describe_gauge!(name, help);
+                metrics::gauge!(name, labels).set(value);
+            }
+        }
+    }
+
     /// All samples; those of one name follow one another.
     fn samples(&self) -> Vec<Sample> {
         let work = self.work().into_iter();
@@ -205,5 +227,71 @@ mod tests {
         assert!(described.len() > 30);
         let skipped = r#"hedgerow_keyspace_skipped_total{keyspace="\"\\\n"} 7"#;
         assert!(text.lines().any(|line| line == skipped), "{text}");
+    }
+
+    #[cfg(feature = "metrics")]
+    mod recorded {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        use std::sync::{Arc, Mutex};
+
+        use metrics::{
+            Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+        };
+
+        use super::*;
+
+        type Recorded = Vec<(String, Arc<AtomicU64>)>;
+
+        /// Keeps each metric under its name and labels.
+        #[derive(Default)]
+        struct Kept(Mutex<Recorded>);
+
+        impl Kept {
+            fn cell(&self, key: &Key) -> Arc<AtomicU64> {
+                let labels = key.labels().map(|label| format!(" {}", label.value()));
+                let name = key.name().to_owned() + &labels.collect::<String>();
+                let cell = Arc::new(AtomicU64::new(0));
+                self.0.lock().unwrap().push((name, cell.clone()));
+                cell
+            }
+        }
+
+        impl Recorder for Kept {
+            fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+            fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+            fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+            fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+                Counter::from_arc(self.cell(key))
+            }
+            fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+                Gauge::from_arc(self.cell(key))
+            }
+            fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+                Histogram::noop()
+            }
+        }
+
+        #[test]
+        fn the_recorder_gets_counters_and_gauges() {
+            let stats = DbStats {
+                puts: 12,
+                keyspaces: vec![KeyspaceStats {
+                    name: "users".to_owned(),
+                    memtable_bytes: 3,
+                    ..KeyspaceStats::default()
+                }],
+                ..DbStats::default()
+            };
+            let kept = Kept::default();
+            metrics::with_local_recorder(&kept, || stats.record());
+            let kept = kept.0.into_inner().unwrap();
+            let of = |name: &str| {
+                let found = kept.iter().find(|(kept, _)| kept == name);
+                found.map(|(_, cell)| cell.load(Ordering::Relaxed))
+            };
+            assert_eq!(of("hedgerow_puts_total"), Some(12));
+            let bytes = of("hedgerow_keyspace_memtable_bytes users");
+            assert_eq!(bytes.map(f64::from_bits), Some(3.0));
+        }
     }
 }

@@ -235,6 +235,10 @@ fn unknown(what: &str, code: u64) -> Error {
     )
 }
 
+/// The error of options that this program does not take: damage, unless it lacks a feature.
 fn out_of_bounds(error: Error) -> Error {
+    if error.kind() == ErrorKind::Unsupported {
+        return error;
+    }
     Error::corruption(format!("an option is out of bounds: {error}"))
 }
