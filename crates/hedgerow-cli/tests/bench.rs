@@ -244,7 +244,7 @@ fn wrong_arguments_are_told_what_was_expected() {
         ),
         (
             &["fillseq", "--compression", "zip"],
-            "expected a compression, one of none, lz4;",
+            "expected a compression, one of none, lz4, zstd;",
         ),
         (
             &["fillseq", "--memory-budget", "lots"],
