@@ -49,8 +49,8 @@ pub enum FilterSpec {
     /// passes, for any number of runs. Levels of one run have a cuckoo filter per table.
     ///
     /// The filter is kept in memory whenever indexes and other filters are. Unless
-    /// [`Residency::Resident`], all filters together use at most half of the memory budget:
-    /// fingerprints are shortened first, then the oldest runs go without.
+    /// [`Residency::Resident`](crate::Residency::Resident), all filters together use at most half
+    /// of the memory budget: fingerprints are shortened first, then the oldest runs go without.
     MultiLevelCuckoo {
         /// The bits of a fingerprint, 4 to 24.
         fingerprint_bits: u8,
