@@ -5,6 +5,7 @@
 
 // The subcommands.
 mod advise;
+mod backup;
 mod bench;
 mod checkpoint;
 mod compact;
@@ -14,7 +15,9 @@ mod creation;
 mod del;
 mod dump;
 mod explain;
+mod export;
 mod get;
+mod ingest;
 mod inspect;
 mod keyspaces;
 mod load;
@@ -68,6 +71,8 @@ enum Command {
     Count(count::Arguments),
     Load(load::Arguments),
     Dump(dump::Arguments),
+    Ingest(ingest::Arguments),
+    Export(export::Arguments),
     Keyspaces(keyspaces::Arguments),
     Stats(stats::Arguments),
     Explain(explain::Arguments),
@@ -77,6 +82,7 @@ enum Command {
     Compact(compact::Arguments),
     Retune(retune::Arguments),
     Checkpoint(checkpoint::Arguments),
+    Backup(backup::Arguments),
     Advise(Box<advise::Arguments>),
     Bench(Box<bench::Arguments>),
     Simulate(simulate::Arguments),
@@ -106,6 +112,8 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Count(arguments) => count::run(arguments, &mut output)?,
         Command::Load(arguments) => load::run(arguments, &mut output)?,
         Command::Dump(arguments) => dump::run(arguments, &mut output)?,
+        Command::Ingest(arguments) => ingest::run(arguments, &mut output)?,
+        Command::Export(arguments) => export::run(arguments, &mut output)?,
         Command::Keyspaces(arguments) => keyspaces::run(arguments, &mut output)?,
         Command::Stats(arguments) => stats::run(arguments, &mut output)?,
         Command::Explain(arguments) => explain::run(arguments, &mut output)?,
@@ -115,6 +123,7 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Compact(arguments) => compact::run(arguments, &mut output)?,
         Command::Retune(arguments) => retune::run(arguments, &mut output)?,
         Command::Checkpoint(arguments) => checkpoint::run(arguments, &mut output)?,
+        Command::Backup(arguments) => backup::run(arguments, &mut output)?,
         Command::Advise(arguments) => advise::run(arguments, &mut output)?,
         Command::Bench(arguments) => bench::run(arguments, &mut output)?,
         Command::Simulate(arguments) => simulate::run(arguments, &mut output)?,

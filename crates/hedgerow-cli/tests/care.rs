@@ -65,6 +65,63 @@ fn a_whole_database_is_verified() {
 }
 
 #[test]
+fn a_database_that_is_open_is_backed_up_and_restored() {
+    let place = Place::new();
+    place.fill(&[("a", "1"), ("b", "2")]);
+    let writer = Db::open(place.db()).unwrap();
+    let keyspace = writer.existing_keyspace("default").unwrap();
+    let (db, repository) = (place.db(), place.path("backups"));
+    let [db, repository] = [&db, &repository].map(|path| path.to_str().unwrap());
+    let backup = |more: &[&str]| hedgerow(&[&["backup"], more, &["--json"]].concat());
+    for (number, value) in [(1, "3"), (2, "4")] {
+        keyspace.put("c", value).unwrap();
+        let made = object(&backup(&[
+            "create", "--db", db, repository, "--rate", "1GiB",
+        ]));
+        assert_eq!(
+            (&made["backup"], &made["last"]),
+            (&json!(number), &json!(number + 2))
+        );
+    }
+    let listed = object(&backup(&["list", repository]));
+    assert_eq!(listed["backups"][1]["last"], json!(4));
+    assert_eq!(object(&backup(&["verify", repository]))["backup"], 2);
+    let restored = place.path("restored");
+    let restored = restored.to_str().unwrap();
+    let restore = ["restore", repository, restored, "--backup", "1"];
+    assert_eq!(object(&backup(&restore))["backup"], 1);
+    let get = hedgerow(&["get", "--db", restored, "c"]);
+    assert_eq!(stdout(&get), b"3\n");
+    let taken = failure(&backup(&restore), 2);
+    assert!(
+        taken["message"]
+            .as_str()
+            .unwrap()
+            .contains("expected a new directory")
+    );
+    assert_eq!(
+        object(&backup(&["prune", repository, "--keep", "1"]))["backups"],
+        1
+    );
+    failure(&backup(&restore), 2);
+    let quick = ["backup", "create", "--db", db, repository, "--quick"];
+    let said = String::from_utf8(stdout(&hedgerow(&quick)).to_vec()).unwrap();
+    assert!(said.starts_with("made backup 3: "), "{said}");
+    let files = files(&place.path("backups/files"));
+    flip_a_bit(
+        files
+            .iter()
+            .max_by_key(|path| path.metadata().unwrap().len())
+            .unwrap(),
+    );
+    fails_saying(
+        &hedgerow(&["backup", "verify", repository]),
+        4,
+        &["checksum"],
+    );
+}
+
+#[test]
 fn a_keyspace_is_retuned_part_by_part() {
     let place = rewritten();
     let report = object(&place.run(

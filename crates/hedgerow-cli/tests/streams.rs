@@ -207,3 +207,25 @@ fn nothing_is_made_when_an_input_is_missing() {
     stdout(&place.run_with_input("load", &NONE, b""));
     assert_eq!(place.text("count", &NONE), "0\n");
 }
+
+#[test]
+fn an_exported_range_is_ingested() {
+    let place = Place::new();
+    place.fill(&[("a", "1"), ("b", "2"), ("c", "3")]);
+    let files = object(&place.run("export", &["--json", "tables", "--from", "b"]));
+    assert_eq!(files["files"], json!(["tables/000001.table"]));
+    place.run("del", &["b", "c"]);
+    let ingest = place.run("ingest", &["--json", "tables/000001.table"]);
+    assert_eq!(object(&ingest)["entries"], 2);
+    assert_eq!(place.text("get", &["c"]), "3\n");
+    let again = place.run("export", &["tables", "--from", "b"]);
+    fails_saying(&again, 1, &["cannot create", "000001.table"]);
+    let text = place.text("ingest", &["tables/000001.table"]);
+    assert!(text.starts_with("ingested 2 entries as 1 table"), "{text}");
+    let twice = ["tables/000001.table"; 2];
+    fails_saying(
+        &place.run("ingest", &twice),
+        2,
+        &["ascending", "`b` after `c`"],
+    );
+}

@@ -121,6 +121,8 @@ every_backend! {
     list_has_only_files_and_sorts_them
     missing_names_are_not_found
     rename_replaces_the_file_that_had_the_name
+    directory_gets_another_name_with_its_files
+    file_of_another_is_synced
     removed_file_stays_readable_for_open_readers
     link_is_a_second_name_of_the_same_bytes
     lock_excludes_others_until_dropped
@@ -209,6 +211,36 @@ fn rename_replaces_the_file_that_had_the_name(case: &Case) {
     assert_eq!(case.names(), ["to"]);
     assert_eq!(case.read(&to), b"new");
     assert_eq!(read_all(&*reader), b"old");
+}
+
+fn directory_gets_another_name_with_its_files(case: &Case) {
+    let (from, to) = (case.path("from"), case.path("to"));
+    case.storage.create_dir_all(&from.join("inner")).unwrap();
+    case.put("from/inner/file", b"bytes");
+    case.storage.rename_dir(&from, &to).unwrap();
+    case.storage.sync_dir(&case.root).unwrap();
+    assert_eq!(case.read(&to.join("inner/file")), b"bytes");
+    assert_kind(case.storage.list(&from), ErrorKind::NotFound);
+    case.storage.create_dir_all(&from).unwrap();
+    // An empty directory is in the way, too.
+    assert_kind(
+        case.storage.rename_dir(&to, &from),
+        ErrorKind::AlreadyExists,
+    );
+    let file = case.put("plain", b"bytes");
+    assert_kind(
+        case.storage.rename_dir(&to, &file),
+        ErrorKind::AlreadyExists,
+    );
+}
+
+fn file_of_another_is_synced(case: &Case) {
+    let path = case.put("file", b"bytes");
+    case.storage.sync_file(&path).unwrap();
+    assert_kind(
+        case.storage.sync_file(&case.path("none")),
+        ErrorKind::NotFound,
+    );
 }
 
 fn removed_file_stays_readable_for_open_readers(case: &Case) {

@@ -116,6 +116,11 @@ pub trait Storage: Debug + Send + Sync + 'static {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Gives a directory, with everything in it, a name that nothing has; otherwise
+    /// `AlreadyExists`. [`Storage::sync_dir`] of its parent makes the name durable.
+    fn rename_dir(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes the bytes of a file durable that another process or handle wrote.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
     /// Gives a file a second name; `CrossesDevices` when that is not possible, `AlreadyExists`
     /// when `to` is taken.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;

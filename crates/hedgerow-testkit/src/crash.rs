@@ -16,6 +16,7 @@
 //!   `verify` finds nothing, and the contents found stay.
 
 mod adoptions;
+mod loads;
 mod oracle;
 mod ranges;
 mod reads;
@@ -498,24 +499,6 @@ impl Harness {
         };
         let ended = self.ended(round, &what, result)?;
         self.conclude(ended, commit, synced);
-        Ok(())
-    }
-
-    fn load(&mut self, round: &mut Round) -> Result<(), String> {
-        let Some((name, keyspace)) = self.keyspace(round) else {
-            return Ok(());
-        };
-        let mut entries = Map::new();
-        for _ in 0..=self.random.skewed(60) {
-            let key = self.key();
-            entries.insert(key, self.value());
-        }
-        let result = keyspace.bulk_load(entries.iter().map(Ok::<_, Error>));
-        let what = format!("{} load {name}", self.oracle.commits.len() + 1);
-        let change = |(key, value)| (name.to_owned(), key, Some(value));
-        let commit = entries.into_iter().map(change).collect();
-        let ended = self.ended(round, &what, result.map(drop))?;
-        self.conclude(ended, commit, true);
         Ok(())
     }
 

@@ -2,10 +2,12 @@
 //! whole and sorted here. The result must be the same.
 
 use std::ops::{Bound, RangeBounds};
+use std::path::Path;
 
+use hedgerow::io::Storage;
 use hedgerow::{
-    BulkLoadReport, Cursor, Error, ErrorKind, KEY_BYTES_MAX, KeyOrder, Keyspace, PrefixRule,
-    Result, ScanToken, Slice, Snapshot, UnorderedScan,
+    BulkLoadReport, Compression, Cursor, Error, ErrorKind, KEY_BYTES_MAX, KeyOrder, Keyspace,
+    PrefixRule, Result, ScanToken, Slice, Snapshot, TableWriter, UnorderedScan,
 };
 
 use crate::blob::Blob;
@@ -187,12 +189,19 @@ pub(crate) fn deleted(keyspace: &Keyspace, keys: &Keys, written: &[Vec<u8>]) -> 
 }
 
 /// Loads entries whose keys ascend. Keys without an order would be loaded in any order, so this
-/// checks it.
+/// checks it. An odd number of sorted entries comes as a table, written at `path`.
 pub(crate) fn load(
     keyspace: &Keyspace,
     mut entries: Vec<(Vec<u8>, Vec<u8>)>,
+    (storage, path): (&dyn Storage, &Path),
 ) -> Result<BulkLoadReport> {
-    if keyspace.layout().order != KeyOrder::Sorted {
+    let is_sorted = keyspace.layout().order == KeyOrder::Sorted;
+    if is_sorted && entries.len() % 2 == 1 {
+        // A keyspace that is gone must report that first.
+        keyspace.contains_key(ANY_KEY)?;
+        return ingest(keyspace, &entries, (storage, path));
+    }
+    if !is_sorted {
         // A keyspace that is gone must report that first.
         keyspace.contains_key(ANY_KEY)?;
         if !entries.is_sorted_by(|(a, _), (b, _)| a < b) {
@@ -202,6 +211,22 @@ pub(crate) fn load(
         entries.reverse();
     }
     keyspace.bulk_load(entries.into_iter().map(Ok::<_, Error>))
+}
+
+/// Writes entries to a table outside of the database, which is then ingested.
+pub(crate) fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    keyspace: &Keyspace,
+    entries: &[(K, V)],
+    (storage, path): (&dyn Storage, &Path),
+) -> Result<BulkLoadReport> {
+    // An earlier load has left its table.
+    let _ = storage.remove(path);
+    let mut table = TableWriter::create_on(storage, path, Compression::Lz4)?;
+    for (key, value) in entries {
+        table.put(key, value)?;
+    }
+    table.finish()?;
+    keyspace.ingest(&[path])
 }
 
 /// Reads everything in order. Scans in pieces, from token to token.

@@ -14,6 +14,7 @@ use hedgerow::{
     Batch, Db, Durability, Error, ErrorKind, Event, KeyOrder, Keyspace, Operations, Result,
     Snapshot,
 };
+use hedgerow_copies::backup::{Options, Repository};
 use tempfile::TempDir;
 
 use crate::answer;
@@ -229,9 +230,13 @@ impl Runner {
         if let Some(bytes) = self.setup.log_bytes_max {
             builder = builder.log_bytes_max(bytes);
         }
+        builder.environment(self.environment())
+    }
+
+    fn environment(&self) -> Environment {
         match &self.disk {
-            Disk::Simulated(disk, seed) => builder.environment(Environment::simulated(disk, *seed)),
-            Disk::Directory(_) => builder,
+            Disk::Simulated(disk, seed) => Environment::simulated(disk, *seed),
+            Disk::Directory(_) => Environment::os(),
         }
     }
 
@@ -389,7 +394,9 @@ impl Runner {
             Op::Load { keyspace, entries } => {
                 let keyspace = self.keyspace(keyspace)?;
                 let entries = entries.iter().map(|(k, v)| (k.bytes(), v.bytes()));
-                let report = order::load(keyspace, entries.collect())?;
+                let environment = self.environment();
+                let outside = (&*environment.storage, &*self.path("outside.table"));
+                let report = order::load(keyspace, entries.collect(), outside)?;
                 return Ok(answer::added(report.entries as u32));
             }
             Op::Pop { keyspace, last } => {
@@ -616,7 +623,15 @@ impl Runner {
     fn checkpoint(&mut self) -> Result<String> {
         self.checkpoints += 1;
         let name = format!("checkpoint-{}", self.checkpoints);
-        self.db()?.checkpoint(self.path(&name))?;
+        let (environment, dir) = (self.environment(), self.path(&name));
+        if self.checkpoints.is_multiple_of(2) {
+            // A backup has the same moment.
+            let repository = Repository::new(self.path("backups")).environment(environment);
+            repository.create(&self.builder("db"), Options::default(), |_| true)?;
+            repository.restore(None, dir, |_| true)?;
+        } else {
+            self.db()?.checkpoint(dir)?;
+        }
         let copy = self.builder(&name).open()?;
         let line = contents(&copy)?;
         copy.verify()?;

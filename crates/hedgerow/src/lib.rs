@@ -74,7 +74,9 @@ pub use base::stats::{
 pub use hedgerow_io as io;
 pub use paths::bulk_load::BulkLoadReport;
 pub use paths::compact::CompactProgress;
+pub use paths::outside_tables::TableWriter;
 pub use paths::read::MemoryAnswer;
+pub use paths::recover::files::{DatabaseFile, DatabaseFiles};
 pub use paths::scan::{Cursor, Keys, Scan, ScanToken, UnorderedScan};
 pub use paths::verify::{VerifyProgress, VerifyReport};
 

@@ -13,7 +13,13 @@ use modules::Modules;
 use crate::tidy::Sources;
 
 /// The crates with a list.
-const CRATES: [&str; 4] = ["hedgerow", "hedgerow-bench", "hedgerow-io", "hedgerow-mem"];
+const CRATES: [&str; 5] = [
+    "hedgerow",
+    "hedgerow-bench",
+    "hedgerow-copies",
+    "hedgerow-io",
+    "hedgerow-mem",
+];
 const COMMAND: &str = "HEDGEROW_BLESS=1 cargo test -p xtask public";
 
 /// The path of the list of a crate.

@@ -8,9 +8,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hedgerow-io", &[]),
     ("hedgerow-mem", &[]),
     ("hedgerow-bench", &["hedgerow"]),
-    ("hedgerow-cli", &["hedgerow", "hedgerow-bench"]),
+    (
+        "hedgerow-cli",
+        &["hedgerow", "hedgerow-bench", "hedgerow-copies"],
+    ),
+    ("hedgerow-copies", &["hedgerow"]),
     ("hedgerow-papers", &["hedgerow", "hedgerow-bench"]),
-    ("hedgerow-testkit", &["hedgerow", "hedgerow-io"]),
+    (
+        "hedgerow-testkit",
+        &["hedgerow", "hedgerow-copies", "hedgerow-io"],
+    ),
 ];
 
 pub(crate) fn check(sources: &Sources) -> Vec<String> {

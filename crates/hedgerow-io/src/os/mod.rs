@@ -142,6 +142,19 @@ impl Storage for OsStorage {
         fs::remove_dir(dir)
     }
 
+    fn rename_dir(&self, from: &Path, to: &Path) -> io::Result<()> {
+        // The system would replace an empty directory.
+        match to.symlink_metadata() {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => fs::rename(from, to),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_data()
+    }
+
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::hard_link(from, to).map_err(system::link_error)
     }

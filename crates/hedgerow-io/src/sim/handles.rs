@@ -64,7 +64,7 @@ impl Handle {
         }
     }
 
-    fn sync(&self) -> io::Result<()> {
+    pub(super) fn sync(&self) -> io::Result<()> {
         let mut state = lock(&self.disk.state);
         let verdict = state.admit(Op::on(OpClass::Sync, "sync", &[&self.path]));
         match verdict {

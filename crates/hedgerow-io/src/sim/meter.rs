@@ -21,7 +21,7 @@ pub enum OpClass {
     Write,
     /// A sync of a file, a segment or a directory.
     Sync,
-    /// `rename`, `remove`, `link`, `recycle_segment`, and directories made or removed.
+    /// `rename`, `remove`, `link`, `recycle_segment`, and directories made, renamed or removed.
     Name,
 }
 

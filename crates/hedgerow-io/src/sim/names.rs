@@ -79,6 +79,8 @@ struct Dir {
 pub(super) struct Names {
     dirs: BTreeMap<PathBuf, Dir>,
     pending: Vec<Change>,
+    /// The renames of directories that are not durable: old and new path, oldest first.
+    moved: Vec<(PathBuf, PathBuf)>,
     next_id: u64,
 }
 
@@ -89,6 +91,7 @@ impl Names {
         Names {
             dirs: BTreeMap::from(roots),
             pending: Vec::new(),
+            moved: Vec::new(),
             next_id: 0,
         }
     }
@@ -99,6 +102,8 @@ impl Names {
                 return Err(io::ErrorKind::NotADirectory.into());
             }
         }
+        // A new directory of the old name: no crash undoes the rename then.
+        self.moved.retain(|(from, _)| !dir.starts_with(from));
         for dir in dir.ancestors() {
             self.dirs.entry(dir.to_owned()).or_default().removed = false;
         }
@@ -189,6 +194,37 @@ impl Names {
         Ok(replaced)
     }
 
+    /// Renames a directory. A crash may undo it until the parent is synced.
+    pub(super) fn rename_dir(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.list(from)?;
+        let (at, is_dir) = (Name::new(to)?, self.list(to).is_ok());
+        self.list(&at.dir)?;
+        if is_dir || self.find(&at).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.move_dir(from, to);
+        self.moved.push((from.to_owned(), to.to_owned()));
+        Ok(())
+    }
+
+    fn move_dir(&mut self, from: &Path, to: &Path) {
+        let moved = |path: &Path| match path.strip_prefix(from) {
+            Ok(rest) if rest.as_os_str().is_empty() => to.to_owned(),
+            Ok(rest) => to.join(rest),
+            Err(_) => path.to_owned(),
+        };
+        let dirs = std::mem::take(&mut self.dirs).into_iter();
+        self.dirs = dirs.map(|(path, dir)| (moved(&path), dir)).collect();
+        for change in &mut self.pending {
+            match change {
+                Change::Link { at, .. } | Change::Unlink { at } => at.dir = moved(&at.dir),
+                Change::Rename { from, to, .. } => {
+                    (from.dir, to.dir) = (moved(&from.dir), moved(&to.dir));
+                }
+            }
+        }
+    }
+
     /// Makes the names of a directory durable, and the removal of directories in it.
     pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         self.list(dir)?;
@@ -213,6 +249,7 @@ impl Names {
                 _ => self.make_durable(&change),
             }
         }
+        self.moved.retain(|(_, to)| to.parent() != Some(dir));
         self.forget_dirs_removed_from(dir);
         Ok(())
     }
@@ -281,6 +318,14 @@ impl Names {
             image.make_durable(&change);
         }
         image.bring_back_dirs(random);
+        // A rename that is kept keeps those before it.
+        while let Some((from, to)) = image.moved.pop() {
+            if random.chance(4) {
+                break;
+            }
+            image.move_dir(&to, &from);
+        }
+        image.moved.clear();
         for dir in image.dirs.values_mut() {
             dir.current = dir.durable.clone();
         }

@@ -58,6 +58,18 @@ impl Storage for SimStorage {
         self.change("remove_dir", &[dir], |state| state.names.remove_dir(dir))
     }
 
+    fn rename_dir(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change("rename_dir", &[from, to], |state| {
+            state.check_device(from, to)?;
+            state.names.rename_dir(from, to)
+        })
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        let file = lock(&self.disk.state).names.find(&Name::new(path)?)?;
+        self.handle(file, path).sync()
+    }
+
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.change("link", &[from, to], |state| {
             state.check_device(from, to)?;

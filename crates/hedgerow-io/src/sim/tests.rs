@@ -506,6 +506,32 @@ fn crashes_invent_no_bytes() {
 }
 
 #[test]
+fn a_renamed_directory_has_the_old_or_the_new_name_with_all_its_files() {
+    let seen = |sync: bool| {
+        crashes(|seed| {
+            let disk = disk(seed);
+            let (old, new) = (path("old"), path("new"));
+            disk.create_dir_all(&old).unwrap();
+            put(&disk, "old/file", b"safe");
+            disk.sync_dir(&old).unwrap();
+            disk.rename_dir(&old, &new).unwrap();
+            if sync {
+                disk.sync_dir(new.parent().unwrap()).unwrap();
+            }
+            let image = disk.crash();
+            let found = |dir: PathBuf| image.contents(dir.join("file")).ok();
+            (found(old), found(new))
+        })
+    };
+    let (before, after) = (
+        (Some(b"safe".to_vec()), None),
+        (None, Some(b"safe".to_vec())),
+    );
+    assert_eq!(seen(true), BTreeSet::from([after.clone()]));
+    assert_eq!(seen(false), BTreeSet::from([before, after]));
+}
+
+#[test]
 fn a_stalled_write_begins_when_it_may_and_others_go_on() {
     let disk = disk(1);
     let segment = segment(&disk);

@@ -26,6 +26,7 @@ use crate::paths::destroy;
 use crate::paths::keyspaces;
 use crate::paths::recover;
 use crate::paths::recover::OpenOptions;
+use crate::paths::recover::files::{self, DatabaseFiles};
 use crate::paths::statistics;
 use crate::paths::verify;
 use crate::paths::verify::{VerifyProgress, VerifyReport};
@@ -222,6 +223,23 @@ impl Builder {
     /// `InvalidArgument` if there is no database, `Locked` if it is open for writing, `Io`.
     pub fn destroy(self) -> Result<()> {
         destroy::destroy(&*self.options.environment.storage, &self.dir)
+    }
+
+    /// Finds the files that make up the database at this moment, for a copy of it. A process may
+    /// have it open, also this one; its writes up to the last one that has reached the system are
+    /// in the files.
+    /// Cost: reads the manifest and the log; opens every table.
+    ///
+    /// # Errors
+    /// `Conflict` if a writer changed the files in each of 20 attempts; as [`Builder::open`].
+    pub fn files(&self) -> Result<DatabaseFiles> {
+        self.options.check()?;
+        files::find(&self.dir, &self.options)
+    }
+
+    /// The environment that the database is opened with.
+    pub fn used_environment(&self) -> &Environment {
+        &self.options.environment
     }
 
     /// The directory and the options, for `repair`.

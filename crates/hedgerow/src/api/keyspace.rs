@@ -1,6 +1,7 @@
 //! A keyspace: a named map from keys to values, with a layout and a design of its own.
 
 mod end_entries;
+mod outside;
 mod range_deletes;
 
 use std::cell::RefCell;
@@ -293,7 +294,7 @@ impl Keyspace {
         let mut load = BulkLoad::begin(&self.engine, &state)?;
         for entry in entries {
             let (key, value) = entry?;
-            load.add(key.as_ref(), value.as_ref())?;
+            load.add(key.as_ref(), Tag::PUT, value.as_ref())?;
         }
         Ok(load.finish()?)
     }

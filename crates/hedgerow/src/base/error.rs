@@ -109,7 +109,7 @@ impl Error {
     }
 
     /// An error of the operating system during `action` (`"write"`, `"sync"`) on a file.
-    pub(crate) fn io(action: &str, path: &Path, source: io::Error) -> Self {
+    pub fn io(action: &str, path: &Path, source: io::Error) -> Self {
         let kind = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
             io::ErrorKind::UnexpectedEof => ErrorKind::Corruption,

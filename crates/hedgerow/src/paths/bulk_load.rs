@@ -94,8 +94,9 @@ impl<'a> BulkLoad<'a> {
         })
     }
 
-    /// Appends an entry. In a sorted keyspace its key must be above the one before.
-    pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<()> {
+    /// Appends a put, or in a sorted keyspace also a delete; there the key must be above the one
+    /// before.
+    pub(crate) fn add(&mut self, user_key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
         let facts = &self.state.facts;
         facts.order.check(user_key)?;
         check_value(value)?;
@@ -109,16 +110,12 @@ impl<'a> BulkLoad<'a> {
             return sorting.add(key, value);
         }
         if !is_first && key <= self.last_key.as_slice() {
-            return Err(Error::invalid(format!(
-                "expected keys in ascending order, each once, found `{}` after `{}`",
-                user_key.escape_ascii(),
-                facts.order.decode(&self.last_key).escape_ascii(),
-            )));
+            return Err(out_of_order(user_key, facts.order.decode(&self.last_key)));
         }
         let entry = Entry {
             key,
             seqno: self.seqno,
-            tag: Tag::PUT,
+            tag,
             value: ValueSource::Inline(value),
         };
         self.outputs[partition].add(&entry, value)?;
@@ -160,6 +157,15 @@ impl<'a> BulkLoad<'a> {
         engine.stats.bulk_load_bytes.add(report.bytes);
         Ok(report)
     }
+}
+
+/// The error of keys that do not ascend.
+pub(crate) fn out_of_order(key: &[u8], last: &[u8]) -> Error {
+    Error::invalid(format!(
+        "expected keys in ascending order, each once, found `{}` after `{}`",
+        key.escape_ascii(),
+        last.escape_ascii(),
+    ))
 }
 
 /// Adds durable tables to their trees, and publishes them.

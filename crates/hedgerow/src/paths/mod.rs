@@ -14,6 +14,7 @@ pub(crate) mod explain;
 pub(crate) mod flush;
 pub(crate) mod group_filters;
 pub(crate) mod keyspaces;
+pub(crate) mod outside_tables;
 pub(crate) mod pop;
 pub(crate) mod read;
 pub(crate) mod recover;

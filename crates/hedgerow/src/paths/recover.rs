@@ -17,6 +17,8 @@
 //! log was durable beyond that place, durable data is gone: `Corruption`. Otherwise the log ends
 //! there.
 
+mod beside;
+pub(crate) mod files;
 mod places;
 mod survey;
 
@@ -67,8 +69,6 @@ use survey::{Survey, survey};
 
 /// The maximum number of commits under way.
 const COMMITS_UNDER_WAY_MAX: usize = 1024;
-/// The number of attempts of a read-only open when a writer changes the files under it.
-const READ_ONLY_ATTEMPTS: usize = 20;
 
 /// The options for opening a database.
 #[derive(Clone)]
@@ -148,67 +148,17 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     Ok(engine)
 }
 
-/// Opens beside a writer. The writer may remove files and segments meanwhile; then everything is
-/// read again.
+/// Opens beside a writer.
 fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
-    let storage = &options.environment.storage;
-    let (mut attempt, mut changes) = (0, 0);
-    loop {
-        if !manifest::exists(&**storage, dir)? {
-            return Err(no_database(&**storage, dir));
-        }
-        let before = manifest::replay(&**storage, dir)?;
-        let opened = State::replay(&before.edits).and_then(|mut state| {
-            let places = state.places.at(&places::choose(dir, options, &state)?);
-            places::check(&**storage, dir, &state.places, &places)?;
-            state.places = places;
-            let survey = survey(&**storage, dir, &state)?;
-            let places = state.places.clone();
-            let engine = assemble(dir, options, state, &survey, places, None)?;
-            replay(&engine, &survey)?;
-            // An open file stays readable when the writer removes it.
-            for partition in engine.catalog.load().partitions.values() {
-                for (_, table) in partition.tree().version.tables() {
-                    table.reader()?;
-                }
-            }
-            Ok((engine, survey))
-        });
-        let still_there = |survey: &Survey| {
-            let exists = |n: &u32| storage.size(&survey.segment_path(*n)).is_ok();
-            survey.segments.iter().all(exists)
-        };
-        attempt += 1;
-        let error = match opened {
-            Ok((engine, survey)) if still_there(&survey) => {
-                engine.memory.balance();
-                return Ok(engine);
-            }
-            Ok(_) => Error::new(ErrorKind::Conflict, "segments of the log were recycled"),
-            Err(error) => error,
-        };
-        let after = manifest::replay(&**storage, dir)?;
-        let is_changed = after.bytes != before.bytes || after.edits != before.edits;
-        changes += usize::from(is_changed);
-        // A writer removes prepared segments and filters without an edit.
-        let may_pass = is_changed || error.is_not_found() || error.kind() == ErrorKind::Conflict;
-        // A record that was read while it was being written is whole the next time.
-        if !may_pass && attempt >= 4 {
-            return Err(error);
-        }
-        if attempt >= READ_ONLY_ATTEMPTS {
-            return Err(match changes {
-                0 => error,
-                _ => Error::new(
-                    ErrorKind::Conflict,
-                    format!(
-                        "expected files that stay for as long as opening them takes, found that a writer \
-                         changed them {changes} times: try again, or open a checkpoint; at last: {error}"
-                    ),
-                ),
-            });
-        }
-    }
+    let engine = beside::read(dir, options, |state, survey| {
+        let places = state.places.clone();
+        let engine = assemble(dir, options, state, survey, places, None)?;
+        replay(&engine, survey)?;
+        engine.hold_tables()?;
+        Ok(engine)
+    })?;
+    engine.memory.balance();
+    Ok(engine)
 }
 
 /// The error of opening a directory without a manifest: it is no database, or a damaged one.

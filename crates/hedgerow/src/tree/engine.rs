@@ -399,6 +399,16 @@ impl Engine {
         )
     }
 
+    /// Opens all tables. An open file stays readable when the writer removes it.
+    pub(crate) fn hold_tables(&self) -> Result<()> {
+        for partition in self.catalog.load().partitions.values() {
+            for (_, table) in partition.tree().version.tables() {
+                table.reader()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Logs an edit of a tree and then installs its result, as one step among all changes of the
     /// tree. The files of removed tables are deleted when they have no readers.
     ///

@@ -41,6 +41,7 @@ mod memory;
 mod open_files;
 mod operations;
 mod orders;
+mod outside_tables;
 mod panics;
 mod partitions;
 mod range_deletes;

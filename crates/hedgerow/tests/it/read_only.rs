@@ -7,7 +7,7 @@ use std::thread;
 
 use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{Background, Environment, OsClock, OsSpawn};
-use hedgerow::{Db, Durability, ErrorKind, Keyspace, Layout};
+use hedgerow::{Db, Durability, Error, ErrorKind, Keyspace, Layout};
 
 use crate::support::{
     DIR, builder, contents, files, key, kind, open, plain, plain_small, prefix_length, put_synced,
@@ -122,6 +122,45 @@ fn hooked(disk: &SimStorage, hook: impl FnMut() + Send + 'static) -> Arc<Watched
         disk: disk.clone(),
         watcher: Hook(Mutex::new(Box::new(hook))),
     })
+}
+
+/// The log does not have a bulk load or a clear, the manifest not the put behind it.
+#[test]
+fn read_only_sees_no_write_behind_a_bulk_load_or_a_clear_that_it_does_not_see() {
+    for moment in 0..40 {
+        let disk = SimStorage::new(moment);
+        let db = open(&disk);
+        let [loaded, cleared, put] =
+            ["loaded", "cleared", "put"].map(|name| db.keyspace(name, Layout::sorted()).unwrap());
+        cleared.put(b"k", b"before").unwrap();
+        let handles = [loaded.clone(), cleared.clone(), put.clone()];
+        let mut lookups = 0;
+        let hook = hooked(&disk, move || {
+            lookups += 1;
+            if lookups == moment {
+                let [loaded, cleared, put] = &handles;
+                match moment % 2 {
+                    0 => drop(loaded.bulk_load([Ok::<_, Error>((b"k", b"v"))]).unwrap()),
+                    _ => cleared.clear().unwrap(),
+                }
+                put.put(b"k", b"behind").unwrap();
+            }
+        });
+        let environment = Environment {
+            storage: hook,
+            ..Environment::simulated(&disk, 7)
+        };
+        let reader = builder(&disk).environment(environment).read_only(true);
+        let reader = reader.open().unwrap();
+        let read = |name| reader.existing_keyspace(name).unwrap().get(b"k").unwrap();
+        if read("put").is_some() {
+            let is_loaded = read("loaded").is_some();
+            assert_eq!(
+                (is_loaded, read("cleared").is_none()),
+                (moment % 2 == 0, moment % 2 != 0)
+            );
+        }
+    }
 }
 
 #[test]

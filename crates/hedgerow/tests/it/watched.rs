@@ -39,6 +39,8 @@ impl<W: Watcher> Storage for Watched<W> {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.rename(from, to) }
     fn remove(&self, path: &Path) -> io::Result<()> { self.before("remove", path).remove(path) }
     fn remove_dir(&self, dir: &Path) -> io::Result<()> { self.disk.remove_dir(dir) }
+    fn rename_dir(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.rename_dir(from, to) }
+    fn sync_file(&self, path: &Path) -> io::Result<()> { self.disk.sync_file(path) }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.link(from, to) }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> { self.disk.sync_dir(dir) }
     fn available_bytes(&self, dir: &Path) -> io::Result<u64> { self.disk.available_bytes(dir) }

@@ -17,6 +17,7 @@ use crate::tree::wal::log::{segment_name, segment_number};
 use crate::tree::wal::segment_reader::{Record, SegmentReader};
 
 /// The extent of the log.
+#[derive(Clone)]
 pub(super) struct Survey {
     /// The directory of its segments.
     pub(super) dir: PathBuf,
@@ -33,6 +34,16 @@ pub(super) struct Survey {
 impl Survey {
     pub(super) fn segment_path(&self, number: u32) -> PathBuf {
         self.dir.join(segment_name(number))
+    }
+
+    /// Returns normally if all segments have their names. A segment loses its name before its
+    /// bytes.
+    pub(super) fn check_there(&self, storage: &dyn Storage) -> Result<()> {
+        self.segments.iter().try_for_each(|&number| {
+            let path = self.segment_path(number);
+            let size = storage.size(&path);
+            size.map(drop).map_err(|e| Error::io("find", &path, e))
+        })
     }
 }
 

@@ -337,6 +337,13 @@ pub(crate) fn decode_header(contents: &[u8]) -> Result<Features> {
     Ok(features)
 }
 
+/// The bytes of a manifest with a single snapshot.
+pub(crate) fn bytes_of(snapshot: &Edit) -> Result<Vec<u8>> {
+    let mut bytes = encode_header(Features::plain(VERSION));
+    bytes.extend_from_slice(&encode_record(snapshot, HEADER_BYTES as u64)?);
+    Ok(bytes)
+}
+
 /// Writes a manifest under its temporary name and makes its bytes durable.
 fn write_new(
     storage: &dyn Storage,
@@ -344,8 +351,7 @@ fn write_new(
     snapshot: &Edit,
 ) -> Result<Box<dyn SequentialWrite>> {
     let path = dir.join(NEW_FILE_NAME);
-    let mut bytes = encode_header(Features::plain(VERSION));
-    bytes.extend_from_slice(&encode_record(snapshot, HEADER_BYTES as u64)?);
+    let bytes = bytes_of(snapshot)?;
     let write = || {
         // A crash may have left a temporary file.
         match storage.remove(&path) {

@@ -1,0 +1,209 @@
+//! `hedgerow backup`: backups of databases, also of one that another process has open.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use hedgerow_copies::backup::{Backup, Options, Progress, Repository};
+use serde_json::{Value, json};
+
+use crate::arguments;
+use crate::database::DatabaseArguments;
+use crate::exit::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::{Output, bytes, counted, progress_bytes};
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow backup create --db people backups
+  hedgerow backup list backups
+  hedgerow backup restore backups people.restored
+
+Ctrl-C ends it; the repository stays whole.";
+
+/// Makes, lists, checks, restores and removes backups in a directory, the repository.
+///
+/// Another process may have the database open. Backups in one repository share the tables that they
+/// have in common.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Adds a backup of a database as it is now. It copies what the repository does not have
+    Create {
+        #[command(flatten)]
+        database: DatabaseArguments,
+
+        #[command(flatten)]
+        repository: RepositoryArguments,
+
+        /// The bytes per second to read at most
+        #[arg(long, value_name = "BYTES", value_parser = arguments::bytes)]
+        rate: Option<u64>,
+
+        /// Takes tables of the same name, size and footer for the same, without reading them. Only
+        /// for a database that was never copied and then written in both places
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Lists the backups, oldest first
+    List {
+        #[command(flatten)]
+        repository: RepositoryArguments,
+    },
+    /// Reads all files of a backup and compares them with their checksums
+    Verify {
+        #[command(flatten)]
+        repository: RepositoryArguments,
+
+        #[command(flatten)]
+        choice: Choice,
+    },
+    /// Makes a database of a backup, in a directory that does not exist
+    Restore {
+        #[command(flatten)]
+        repository: RepositoryArguments,
+
+        /// The directory of the new database
+        #[arg(value_name = "DEST", value_hint = ValueHint::DirPath)]
+        destination: PathBuf,
+
+        #[command(flatten)]
+        choice: Choice,
+    },
+    /// Removes old backups, and the files that only they have
+    Prune {
+        #[command(flatten)]
+        repository: RepositoryArguments,
+
+        /// The number of backups to keep, the newest ones
+        #[arg(long, value_name = "COUNT")]
+        keep: usize,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct RepositoryArguments {
+    /// The directory of the backups
+    #[arg(value_name = "REPOSITORY", value_hint = ValueHint::DirPath)]
+    repository: PathBuf,
+}
+
+impl RepositoryArguments {
+    fn open(&self) -> Repository {
+        Repository::new(&self.repository)
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct Choice {
+    /// The number of the backup, as `list` shows it; the newest one by default
+    #[arg(long, value_name = "NUMBER")]
+    backup: Option<u64>,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    match &arguments.what {
+        What::Create {
+            database,
+            repository,
+            rate,
+            quick,
+        } => {
+            let mut options = Options::default().bytes_per_second(rate.unwrap_or(0));
+            if *quick {
+                options = options.quick();
+            }
+            let (db, mut copied_bytes) = (database.existing()?, 0);
+            let made = with_bar("copying", |go_on| {
+                repository.open().create(&db, options, |progress| {
+                    copied_bytes = progress.copied_bytes;
+                    go_on(progress)
+                })
+            })?;
+            let copied = bytes(copied_bytes);
+            output.line(format_args!("made {}, copied {copied}", described(&made)));
+            let mut object = object(&made);
+            object["copied_bytes"] = json!(copied_bytes);
+            output.object(&object);
+        }
+        What::List { repository } => {
+            let backups = repository.open().list()?;
+            for backup in &backups {
+                output.line(format_args!("{}", described(backup)));
+            }
+            let backups: Vec<Value> = backups.iter().map(object).collect();
+            output.object(&json!({ "backups": backups }));
+        }
+        What::Verify { repository, choice } => {
+            let found = with_bar("checking", |go_on| {
+                repository.open().verify(choice.backup, go_on)
+            })?;
+            output.line(format_args!("{} is whole", described(&found)));
+            output.object(&object(&found));
+        }
+        What::Restore {
+            repository,
+            destination,
+            choice,
+        } => {
+            let restored = with_bar("restoring", |go_on| {
+                repository.open().restore(choice.backup, destination, go_on)
+            })?;
+            let (backup, to) = (described(&restored), destination.display());
+            output.line(format_args!("restored {backup} to {to}"));
+            output.object(&object(&restored));
+        }
+        What::Prune { repository, keep } => {
+            let pruned = repository.open().prune(*keep)?;
+            output.line(format_args!(
+                "removed {} and {}, {}",
+                counted(pruned.backups, "backup"),
+                counted(pruned.files, "file"),
+                bytes(pruned.bytes),
+            ));
+            output.object(&json!({
+                "backups": pruned.backups,
+                "files": pruned.files,
+                "bytes": pruned.bytes,
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// Does work with a bar that shows its progress, until Ctrl-C.
+fn with_bar(
+    doing: &str,
+    work: impl FnOnce(&mut dyn FnMut(Progress) -> bool) -> hedgerow::Result<Backup>,
+) -> Result<Backup, Failure> {
+    let interrupt = Interrupt::listen()?;
+    let bar = progress_bytes(doing, 0);
+    let done = work(&mut |progress| {
+        bar.set_length(progress.total_bytes);
+        bar.set_position(progress.done_bytes);
+        !interrupt.came()
+    });
+    bar.finish_and_clear();
+    Ok(done?)
+}
+
+fn described(backup: &Backup) -> String {
+    let files = counted(backup.files.len() as u64, "file");
+    let (id, size, last) = (backup.id, bytes(backup.bytes()), backup.last);
+    format!("backup {id}: {size} in {files}, up to write {last}")
+}
+
+fn object(backup: &Backup) -> Value {
+    json!({
+        "backup": backup.id,
+        "made_unix_seconds": backup.made_unix_seconds,
+        "last": backup.last,
+        "files": backup.files.len(),
+        "bytes": backup.bytes(),
+    })
+}

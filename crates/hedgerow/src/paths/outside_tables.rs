@@ -1,0 +1,276 @@
+//! Tables outside of a database: written by programs, exported, and taken in as one commit.
+//!
+//! Such a table is block-based, has sorted keys, each once, and no filter. Its number, keyspace and
+//! partition are 0. A database seals the pages of its tables with their numbers and hashes keys
+//! with a seed of each keyspace. So ingesting writes the entries anew, as a bulk load does, and
+//! commits like one: the file stays as it is, and may be ingested by any keyspace with sorted keys.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow_io::{OsStorage, ReadMode, Storage};
+
+use crate::base::entry::{KeyHash, SeqNo, Tag, check_key, check_value};
+use crate::base::error::{Error, Result};
+use crate::base::options::{Compression, Design, IndexSpec, KeyOrder, TableSpec};
+use crate::base::page::{PageSource, TableId};
+use crate::base::range_tombstones::RangeTombstones;
+use crate::base::slice::Slice;
+use crate::base::table_meta::TableMeta;
+use crate::paths::bulk_load::{BulkLoad, BulkLoadReport, out_of_order};
+use crate::table::format;
+use crate::table::iter::{Entry, InternalIter, ValueSource};
+use crate::table::page_io::FilePages;
+use crate::table::table_file;
+use crate::table::table_file::ResidencyChoice;
+use crate::table::{TableOptions, Writer};
+use crate::tree::engine::{Engine, KeyspaceState};
+
+/// The number of every table outside of a database. Those inside have larger ones.
+const OUTSIDE: TableId = TableId(0);
+
+/// Writes a table outside of a database, for [`Keyspace::ingest`](crate::Keyspace::ingest).
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use hedgerow::{Db, Layout, TableWriter};
+///
+/// let path = dir.path().join("squares.table");
+/// let mut table = TableWriter::create(&path)?;
+/// table.put(b"2", b"4")?;
+/// table.put(b"3", b"9")?;
+/// table.delete(b"4")?;
+/// table.finish()?;
+///
+/// let db = Db::open(dir.path().join("db"))?;
+/// let squares = db.keyspace("squares", Layout::sorted())?;
+/// squares.ingest(&[path])?;
+/// assert_eq!(squares.get(b"3")?.as_deref(), Some(&b"9"[..]));
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+pub struct TableWriter {
+    writer: Box<dyn Writer>,
+    path: PathBuf,
+    last_key: Vec<u8>,
+}
+
+impl TableWriter {
+    /// Begins a table in a new file.
+    ///
+    /// # Errors
+    /// `Io` if the file exists; `NoSpace`.
+    pub fn create(path: impl AsRef<Path>) -> Result<TableWriter> {
+        let compression = Design::default().compression;
+        TableWriter::create_on(&OsStorage::new(), path.as_ref(), compression)
+    }
+
+    /// Begins a table as [`TableWriter::create`] does, on any storage and with this compression.
+    ///
+    /// # Errors
+    /// As [`TableWriter::create`].
+    pub fn create_on(
+        storage: &dyn Storage,
+        path: &Path,
+        compression: Compression,
+    ) -> Result<TableWriter> {
+        let file = storage.create(path);
+        let file = file.map_err(|e| Error::io("create", path, e))?;
+        let options = TableOptions {
+            id: OUTSIDE,
+            keyspace: 0,
+            partition: 0,
+            level: 0,
+            run: 0,
+            path: 0,
+            hash_seed: 0,
+            key_order: KeyOrder::Sorted,
+            block_bytes: Design::default().block_bytes,
+            compression,
+            table: TableSpec::BlockBased,
+            index: IndexSpec::default(),
+            seqno_override: None,
+            settled: None,
+            filter: None,
+        };
+        Ok(TableWriter {
+            writer: format::writer(file, path, options),
+            path: path.to_path_buf(),
+            last_key: Vec::new(),
+        })
+    }
+
+    /// Appends a key with its value.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key that is not above the one before; `NoSpace`, `Io`.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        check_value(value.as_ref())?;
+        self.add(key.as_ref(), Tag::PUT, value.as_ref())
+    }
+
+    /// Appends the delete of a key.
+    ///
+    /// # Errors
+    /// As [`TableWriter::put`].
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.add(key.as_ref(), Tag::DELETE, b"")
+    }
+
+    fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        check_key(key)?;
+        if self.writer.entries() > 0 && key <= self.last_key.as_slice() {
+            return Err(out_of_order(key, &self.last_key));
+        }
+        let entry = Entry {
+            key,
+            seqno: SeqNo(0),
+            tag,
+            value: ValueSource::Inline(value),
+        };
+        let added = self.writer.add(&entry, value, KeyHash::of(key, 0));
+        added.map_err(|e| e.at(&self.path, None))?;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// The bytes so far: about those of the file if it were finished now.
+    pub fn bytes(&self) -> u64 {
+        self.writer.estimated_bytes()
+    }
+
+    /// Ends the file and makes its bytes durable, not its name. Returns the number of entries.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there are none; `NoSpace`, `Io`.
+    pub fn finish(self) -> Result<u64> {
+        if self.writer.entries() == 0 {
+            let error = Error::invalid("expected a table with entries, found none");
+            return Err(error.at(&self.path, None));
+        }
+        let meta = self.writer.finish(&RangeTombstones::default());
+        Ok(meta.map_err(|e| e.at(&self.path, None))?.entries)
+    }
+}
+
+/// A checked table outside of the database.
+struct OutsideTable {
+    path: PathBuf,
+    meta: TableMeta,
+    pages: Arc<FilePages>,
+    iter: Box<dyn InternalIter>,
+}
+
+impl OutsideTable {
+    /// Opens a table and checks all of it. Cost: reads the table.
+    fn open(storage: &dyn Storage, path: &Path) -> Result<OutsideTable> {
+        let file = storage.open(path, ReadMode::Pread);
+        let file = file.map_err(|e| Error::io("open", path, e))?;
+        let (meta, footer) = table_file::read_meta(&*file, path)?;
+        if meta.id != OUTSIDE || footer.key_order != KeyOrder::Sorted || meta.ranges.is_some() {
+            let error = Error::invalid(format!(
+                "expected a table of `TableWriter` or `export`, found table {} of a database",
+                meta.id.0
+            ));
+            return Err(error.at(path, None));
+        }
+        let paged = ResidencyChoice {
+            index_resident: false,
+            filter_resident: false,
+        };
+        let reader = format::open(file.clone(), path, OUTSIDE, None, paged)?;
+        let path = path.to_path_buf();
+        let pages = Arc::new(FilePages {
+            file,
+            path: path.clone(),
+        });
+        reader.verify(&*pages)?;
+        let iter = reader.iter(pages.clone());
+        Ok(OutsideTable {
+            path,
+            meta,
+            pages,
+            iter,
+        })
+    }
+
+    /// Adds all entries to a load.
+    fn load(&mut self, load: &mut BulkLoad<'_>) -> Result<()> {
+        self.iter.seek_first()?;
+        while let Some(entry) = self.iter.entry() {
+            let page;
+            let value = match entry.value {
+                ValueSource::Inline(value) => value,
+                ValueSource::OutOfLine { page: id, .. } => {
+                    page = self.pages.page(id)?;
+                    &page
+                }
+            };
+            if entry.tag != Tag::PUT && entry.tag != Tag::DELETE {
+                let found = entry.tag.kind;
+                let error =
+                    Error::invalid(format!("expected a put or a delete, found a {found:?}"));
+                return Err(error);
+            }
+            load.add(entry.key, entry.tag, value)?;
+            self.iter.advance()?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes in all entries of these tables by one commit. Cost: reads each table twice and writes it
+/// once.
+pub(crate) fn ingest(
+    engine: &Arc<Engine>,
+    state: &KeyspaceState,
+    paths: &[impl AsRef<Path>],
+) -> Result<BulkLoadReport> {
+    state.facts.order.check_ranges()?;
+    let storage = &*engine.environment.storage;
+    let open = |path: &_| OutsideTable::open(storage, AsRef::as_ref(path));
+    let mut tables = paths.iter().map(open).collect::<Result<Vec<_>>>()?;
+    tables.sort_by(|a, b| a.meta.smallest_key.cmp(&b.meta.smallest_key));
+    let mut load = BulkLoad::begin(engine, state)?;
+    for table in &mut tables {
+        // A key of two tables, and tables that overlap, are refused by their order.
+        table.load(&mut load).map_err(|e| e.at(&table.path, None))?;
+    }
+    load.finish()
+}
+
+/// Writes entries to tables in a directory, each of about `table_bytes` bytes, and makes their
+/// names durable. Returns the files in the order of keys.
+pub(crate) fn export(
+    engine: &Engine,
+    entries: impl Iterator<Item = Result<(Slice, Slice)>>,
+    dir: &Path,
+    table_bytes: u64,
+) -> Result<Vec<PathBuf>> {
+    let storage = &*engine.environment.storage;
+    let created = storage.create_dir_all(dir);
+    created.map_err(|e| Error::io("create", dir, e))?;
+    let (mut paths, mut current): (Vec<PathBuf>, Option<TableWriter>) = (Vec::new(), None);
+    for entry in entries {
+        let (key, value) = entry?;
+        if let Some(full) = current.take_if(|table| table.bytes() >= table_bytes) {
+            full.finish()?;
+        }
+        let table = match &mut current {
+            Some(table) => table,
+            None => {
+                let path = dir.join(format!("{:06}.table", paths.len() + 1));
+                let table = TableWriter::create_on(storage, &path, Design::default().compression)?;
+                paths.push(path);
+                current.insert(table)
+            }
+        };
+        table.put(&key, &value)?;
+    }
+    if let Some(last) = current {
+        last.finish()?;
+    }
+    let synced = storage.sync_dir(dir);
+    synced.map_err(|e| Error::io("sync", dir, e))?;
+    Ok(paths)
+}
