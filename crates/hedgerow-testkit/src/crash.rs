@@ -16,11 +16,13 @@
 //!   `verify` finds nothing, and the contents found stay.
 
 mod adoptions;
+mod copies;
 mod loads;
 mod oracle;
 mod ranges;
 mod reads;
 mod stalled;
+mod transact;
 mod trouble;
 
 use std::sync::Arc;
@@ -495,7 +497,7 @@ impl Harness {
                 (_, Some(value)) => keyspace.put_async_with(key, value, durability).wait(),
                 (_, None) => keyspace.delete_async_with(key, durability).wait(),
             },
-            None => batch.commit(durability),
+            None => self.commit(round, batch, &commit, durability),
         };
         let ended = self.ended(round, &what, result)?;
         self.conclude(ended, commit, synced);
@@ -601,25 +603,6 @@ impl Harness {
             true => self.empty(round, from),
             false => Ok(()),
         }
-    }
-
-    /// Makes a checkpoint. It must have the current contents.
-    fn copy(&mut self, round: &mut Round) -> Result<(), String> {
-        self.copies += 1;
-        let dir = format!("/copy-{}", self.copies);
-        let result = round.db.checkpoint(&dir);
-        let is_made = result.is_ok();
-        self.maintained(round, "checkpoint", result, true)?;
-        if is_made && round.trouble == Trouble::Kill {
-            let environment = Environment::simulated(&self.disk, self.seed);
-            let copy = Db::builder(&dir)
-                .environment(environment)
-                .read_only(true)
-                .open();
-            let copy = copy.map_err(|e| format!("expected the copy to open, found {e}"))?;
-            Oracle::settled(self.live.clone()).check(&read_everything(&copy)?, 0)?;
-        }
-        Ok(())
     }
 
     fn empty(&mut self, round: &mut Round, name: &'static str) -> Result<(), String> {

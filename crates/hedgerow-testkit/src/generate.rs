@@ -8,7 +8,7 @@ use std::ops::Bound;
 use hedgerow::{Design, KEY_BYTES_MAX};
 
 use crate::blob::{Blob, Filler};
-use crate::ops::{Change, Keys, Move, Op, Source, Step, Write};
+use crate::ops::{Change, Keys, Move, Op, Source, Step, TransactionStep, Write};
 use crate::random::{Random, mix};
 use crate::run::KEYSPACES;
 
@@ -103,10 +103,10 @@ impl Generator {
             return self.upheaval();
         }
         let ranges = self.mix.ranges;
-        match self
-            .random
-            .weighted(&[340, 110, 70, 70, 150, 110, 60, 40, 50, 15, 40, 15, ranges])
-        {
+        let weights = [
+            340, 110, 70, 70, 150, 110, 60, 40, 50, 15, 40, 15, ranges, 40,
+        ];
+        match self.random.weighted(&weights) {
             0 => Op::Put {
                 keyspace: self.keyspace().into(),
                 key: self.any_key(),
@@ -133,11 +133,49 @@ impl Generator {
             11 => Op::Ends {
                 source: self.live_source(),
             },
-            _ => Op::DeleteRange {
+            12 => Op::DeleteRange {
                 keyspace: self.keyspace().into(),
                 keys: self.keys(),
                 synced: self.random.one_in(20),
             },
+            _ => self.transaction(),
+        }
+    }
+
+    /// Draws a transaction. Others write only if each keyspace takes the writes.
+    fn transaction(&mut self) -> Op {
+        let mut steps = Vec::new();
+        let with_others = self.dropped.is_empty() && self.random.one_in(2);
+        for _ in 0..self.random.skewed(14) {
+            let keyspace = self.keyspace().to_owned();
+            steps.push(match self.random.below(12) {
+                0 | 1 => TransactionStep::All { keyspace },
+                2..=4 => TransactionStep::Get {
+                    keyspace,
+                    key: self.key(),
+                },
+                5 => TransactionStep::Save,
+                6 => TransactionStep::Back,
+                7 if !with_others => TransactionStep::Write(Write::DeleteRange {
+                    keyspace,
+                    keys: self.keys(),
+                }),
+                7 => TransactionStep::Meanwhile {
+                    keyspace,
+                    key: self.key(),
+                    value: self.value(),
+                },
+                _ => TransactionStep::Write(Write::One {
+                    keyspace,
+                    key: self.any_key(),
+                    value: (!self.random.one_in(4)).then(|| self.value()),
+                }),
+            });
+        }
+        Op::Transaction {
+            steps,
+            commits: !self.random.one_in(4),
+            synced: self.random.one_in(20),
         }
     }
 

@@ -6,6 +6,7 @@
 //! * [`generate`]: scripts from a seed. [`model`]: their expected answers. [`run`]: their answers.
 //!   [`simplify`]: a shorter script that still fails.
 //! * [`metamorphic`]: the designs. [`crash`]: power cuts, kills and faults.
+//! * [`serial`]: histories of transactions, and the search for a serial order of them.
 //! * [`seeds`]: the seeds of a test, and the replay of a failure.
 //!
 //! Everything follows from a seed: a failure prints the line that repeats it.
@@ -22,5 +23,6 @@ mod order;
 pub mod random;
 pub mod run;
 pub mod seeds;
+pub mod serial;
 pub mod setup;
 pub mod simplify;

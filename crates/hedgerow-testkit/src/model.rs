@@ -1,6 +1,8 @@
 //! The model: a database as its user sees it, as maps in memory. It answers every operation with
 //! the line that the engine must answer.
 
+mod transact;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -91,6 +93,7 @@ impl Model {
                 Ok(line)
             }
             Op::Batch { writes, .. } => self.batch(writes),
+            Op::Transaction { steps, commits, .. } => self.transact(steps, *commits),
             Op::Load { keyspace, entries } => self.load(keyspace, entries),
             Op::Pop { keyspace, last } => {
                 let map = self.map(keyspace)?;
@@ -253,17 +256,20 @@ impl Model {
     fn batch(&mut self, writes: &[Write]) -> Answer {
         let mut added = 0;
         for write in writes {
-            let written = match write {
-                Write::One {
-                    keyspace,
-                    key,
-                    value,
-                } => self.write(keyspace, key, value.as_ref().map(Blob::bytes)),
-                Write::DeleteRange { keyspace, keys } => self.delete_range(keyspace, keys),
-            };
-            added += u32::from(written.is_ok());
+            added += u32::from(self.write_of(write).is_ok());
         }
         Ok(answer::added(added))
+    }
+
+    fn write_of(&mut self, write: &Write) -> Answer {
+        match write {
+            Write::One {
+                keyspace,
+                key,
+                value,
+            } => self.write(keyspace, key, value.as_ref().map(Blob::bytes)),
+            Write::DeleteRange { keyspace, keys } => self.delete_range(keyspace, keys),
+        }
     }
 
     fn load(&mut self, keyspace: &str, entries: &[(Blob, Blob)]) -> Answer {

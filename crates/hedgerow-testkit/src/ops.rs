@@ -8,6 +8,9 @@
 //! delprefix a user/                     # removes the keys with a prefix
 //! update a k1 append x                  # or: toggle VALUE, remove, keep
 //! batch sync put a k1 v ; del b k2      # over several keyspaces, all or nothing
+//! transact sync put a k1 v ; all a ; save ; del b k2 ; back ; get a k1 ; other a k3 v
+//!                                       # reads what it has written; others write meanwhile
+//! abandon put a k1 v ; get a k1         # the same without a commit
 //! load a k1 v1 k2 v2                    # a bulk load; keys must ascend
 //! pop a first                           # takes the first entry; or: last
 //! get a k1                              # `a@3` reads at snapshot 3; also `has`
@@ -25,6 +28,7 @@
 //! ```
 
 mod keys;
+mod step;
 mod write;
 
 use std::fmt;
@@ -36,6 +40,7 @@ use hedgerow::Design;
 use crate::blob::Blob;
 use crate::setup::{design_text, parse_design};
 pub use keys::Keys;
+pub use step::TransactionStep;
 pub use write::Write;
 
 /// One operation.
@@ -86,6 +91,15 @@ pub enum Op {
         /// The writes.
         writes: Vec<Write>,
         /// True if the call waits until it is durable.
+        synced: bool,
+    },
+    /// A transaction.
+    Transaction {
+        /// The operations.
+        steps: Vec<TransactionStep>,
+        /// False if it is dropped in the end.
+        commits: bool,
+        /// True if the commit waits until it is durable.
         synced: bool,
     },
     /// A bulk load, refused if its keys do not ascend.
@@ -403,6 +417,14 @@ impl fmt::Display for Op {
             Op::Batch { writes, synced } => {
                 write!(f, "batch{} {}", sync(synced), List(writes, " ; "))
             }
+            Op::Transaction {
+                steps,
+                commits,
+                synced,
+            } => {
+                let word = if *commits { "transact" } else { "abandon" };
+                write!(f, "{word}{} {}", sync(synced), List(steps, " ; "))
+            }
             Op::Load { keyspace, entries } => {
                 write!(f, "load {keyspace}")?;
                 let mut entries = entries.iter();
@@ -558,6 +580,13 @@ impl<'a> Words<'a> {
             let writes = self.writes()?;
             return Ok(Op::Batch { writes, synced });
         }
+        if first == "transact" || first == "abandon" {
+            return Ok(Op::Transaction {
+                commits: first == "transact",
+                synced: self.sync(),
+                steps: self.steps_of_transaction()?,
+            });
+        }
         if first == "delrange" || first == "delprefix" {
             return Ok(Op::DeleteRange {
                 keyspace: self.name()?,
@@ -621,9 +650,8 @@ impl<'a> Words<'a> {
     fn op(&mut self) -> Result<Op, String> {
         let first = self.next()?;
         Ok(match first {
-            "put" | "del" | "delrange" | "delprefix" | "update" | "batch" => {
-                self.write_op(first)?
-            }
+            "put" | "del" | "delrange" | "delprefix" | "update" | "batch" | "transact"
+            | "abandon" => self.write_op(first)?,
             "load" => self.load()?,
             "pop" => Op::Pop {
                 keyspace: self.name()?,

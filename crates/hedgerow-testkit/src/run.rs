@@ -1,5 +1,7 @@
 //! Runs a script on the engine, beside the model, and compares their answers line by line.
 
+mod transact;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
@@ -11,8 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{
-    Batch, Db, Durability, Error, ErrorKind, Event, KeyOrder, Keyspace, Operations, Result,
-    Snapshot,
+    Db, Durability, Error, ErrorKind, Event, KeyOrder, Keyspace, Operations, Result, Snapshot,
 };
 use hedgerow_copies::backup::{Options, Repository};
 use tempfile::TempDir;
@@ -23,6 +24,7 @@ use crate::model::Model;
 use crate::ops::{self, Op, Source, Write};
 use crate::order::{self, ANY_KEY, Deleted, Position};
 use crate::setup::{DiskSpec, Setup, suited};
+use transact::Writes;
 
 /// The keyspaces at the beginning of every run.
 pub const KEYSPACES: [&str; 3] = ["a", "b", "c"];
@@ -295,6 +297,7 @@ impl Runner {
             | Op::DeleteRange { .. }
             | Op::Update { .. }
             | Op::Batch { .. }
+            | Op::Transaction { .. }
             | Op::Load { .. }
             | Op::Pop { .. } => self.write(op),
             Op::Ends { .. }
@@ -391,6 +394,11 @@ impl Runner {
                 batch.commit(durability(*synced))?;
                 return Ok(answer::added(added));
             }
+            Op::Transaction {
+                steps,
+                commits,
+                synced,
+            } => return self.transact(steps, *commits, *synced),
             Op::Load { keyspace, entries } => {
                 let keyspace = self.keyspace(keyspace)?;
                 let entries = entries.iter().map(|(k, v)| (k.bytes(), v.bytes()));
@@ -409,7 +417,7 @@ impl Runner {
     }
 
     /// Adds a write to a batch. Returns false if it is refused as it must be.
-    fn add(&self, batch: &mut Batch, write: &Write, before: &[Write]) -> Result<bool> {
+    fn add(&self, batch: &mut impl Writes, write: &Write, before: &[Write]) -> Result<bool> {
         let (Write::One { keyspace: name, .. } | Write::DeleteRange { keyspace: name, .. }) = write;
         let Ok(keyspace) = self.keyspace(name) else {
             return Ok(false);
@@ -419,8 +427,8 @@ impl Runner {
                 key,
                 value: Some(value),
                 ..
-            } => batch.put(keyspace, key.bytes(), value.bytes()).map(drop),
-            Write::One { key, .. } => batch.delete(keyspace, key.bytes()).map(drop),
+            } => batch.put(keyspace, key.bytes(), value.bytes()),
+            Write::One { key, .. } => batch.delete(keyspace, &key.bytes()),
             Write::DeleteRange { keys, .. } => {
                 let key_of = |write: &Write| match write {
                     Write::One { keyspace, key, .. } if keyspace == name => Some(key.bytes()),
@@ -430,10 +438,10 @@ impl Runner {
                 let written = before.iter().filter_map(key_of).filter(takes);
                 let written: Vec<_> = written.collect();
                 order::deleted(keyspace, keys, &written).and_then(|it| match it {
-                    Deleted::Range(range) => batch.delete_range(keyspace, range).map(drop),
-                    Deleted::Prefix(prefix) => batch.delete_prefix(keyspace, prefix).map(drop),
+                    Deleted::Range(range) => batch.delete_range(keyspace, range),
+                    Deleted::Prefix(prefix) => batch.delete_prefix(keyspace, prefix),
                     Deleted::Each(keys) => {
-                        { keys.iter() }.try_for_each(|key| batch.delete(keyspace, key).map(drop))
+                        { keys.iter() }.try_for_each(|key| batch.delete(keyspace, key))
                     }
                 })
             }

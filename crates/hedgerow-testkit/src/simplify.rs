@@ -58,6 +58,22 @@ fn plainer(op: &Op) -> Vec<Op> {
             let synced = *synced;
             writes.map(|writes| Op::Batch { writes, synced }).collect()
         }
+        Op::Transaction {
+            steps,
+            commits,
+            synced,
+        } => {
+            let without = |i: usize| {
+                let mut steps = steps.clone();
+                steps.remove(i);
+                Op::Transaction {
+                    steps,
+                    commits: *commits,
+                    synced: *synced,
+                }
+            };
+            (0..steps.len()).map(without).collect()
+        }
         Op::Load { keyspace, entries } => {
             let without = |i: usize| {
                 let mut entries = entries.clone();

@@ -18,7 +18,8 @@
 //!
 //! * Writes: [`Keyspace::put`], [`Keyspace::delete`], [`Keyspace::update`] (an atomic read and
 //!   write), [`Batch`] (atomic over several keyspaces), [`Keyspace::bulk_load`]. Each is
-//!   [`Durability::Buffered`] or [`Durability::Synced`].
+//!   [`Durability::Buffered`] or [`Durability::Synced`]. [`Db::transact`] reads and writes any keys
+//!   as if nobody else did; an [`IndexedBatch`] reads its own writes.
 //! * Reads: [`Keyspace::get`], [`Keyspace::get_if_cached`] (without reading a file),
 //!   [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends, [`Cursor`]. A [`Snapshot`] does
 //!   all of them at one moment.
@@ -54,11 +55,12 @@ pub use api::internals;
 pub use design::advisor;
 
 pub use api::asynchronous::{AsyncScan, Pending};
-pub use api::batch::{Batch, BatchOp};
+pub use api::batch::{Batch, BatchOp, IndexedBatch, Savepoint};
 pub use api::db::{Builder, Db};
 pub use api::keyspace::Keyspace;
 pub use api::repair::{Missing, RepairReport, repair, repair_with};
 pub use api::snapshot::Snapshot;
+pub use api::transaction::{Isolation, Transaction, TransactionOptions};
 pub use base::entry::{KEY_BYTES_MAX, Kind as EntryKind, VALUE_BYTES_MAX};
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::options::{

@@ -44,26 +44,30 @@ impl Words<'_> {
     pub(super) fn writes(&mut self) -> Result<Vec<Write>, String> {
         let mut writes = Vec::new();
         while let Some(word) = self.0.next() {
-            let keyspace = self.name()?;
-            writes.push(match word {
-                "put" => Write::One {
-                    keyspace,
-                    key: self.parse()?,
-                    value: Some(self.parse()?),
-                },
-                "del" => Write::One {
-                    keyspace,
-                    key: self.parse()?,
-                    value: None,
-                },
-                "delrange" | "delprefix" => Write::DeleteRange {
-                    keyspace,
-                    keys: self.keys(word)?,
-                },
-                _ => return Err(format!("expected a write, found `{word}`")),
-            });
+            writes.push(self.write(word)?);
             let _ = self.0.next_if_eq(&";");
         }
         Ok(writes)
+    }
+
+    pub(super) fn write(&mut self, word: &str) -> Result<Write, String> {
+        let keyspace = self.name()?;
+        Ok(match word {
+            "put" => Write::One {
+                keyspace,
+                key: self.parse()?,
+                value: Some(self.parse()?),
+            },
+            "del" => Write::One {
+                keyspace,
+                key: self.parse()?,
+                value: None,
+            },
+            "delrange" | "delprefix" => Write::DeleteRange {
+                keyspace,
+                keys: self.keys(word)?,
+            },
+            _ => return Err(format!("expected a write, found `{word}`")),
+        })
     }
 }

@@ -1,20 +1,25 @@
 //! Batches: several writes, over any keyspaces and partitions, all or none.
 
+mod indexed;
+
+pub use indexed::{IndexedBatch, Savepoint};
+
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::api::keyspace::Keyspace;
-use crate::base::entry::{KeyHash, Kind, Tag, check_value};
+use crate::base::entry::{KeyHash, Kind, SeqNo, Tag, check_value};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Durability;
+use crate::paths::conflicts::{Basis, Check};
 use crate::paths::delete_range;
 use crate::paths::delete_range::Part;
 use crate::paths::write;
-use crate::paths::write::{Condition, Outcome, WriteOp};
+use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
 use crate::tree::engine::{Engine, Handle, KeyspaceCell};
 use crate::tree::partition::Partition;
-use crate::tree::wal::record::Payload;
+use crate::tree::wal::record::{Mark, Payload};
 
 /// Writes that become visible and durable together. The operations take effect in their order, so
 /// that the last write of a key wins. `Send`: any thread may fill and commit it.
@@ -220,7 +225,24 @@ impl Batch {
         Ok(())
     }
 
+    /// Removes the operations behind a place.
+    fn truncate(&mut self, mark: Mark) {
+        self.payload.truncate(mark);
+        self.routes.truncate(mark.ops as usize);
+        let keyspaces = self.routes.last().map_or(0, |last| last.keyspace + 1);
+        self.keyspaces.truncate(keyspaces);
+    }
+
     fn write(&mut self, durability: Durability) -> Result<()> {
+        self.write_if_unchanged(durability, None)
+    }
+
+    /// Commits all operations if nothing of a basis was changed since a number.
+    fn write_if_unchanged(
+        &mut self,
+        durability: Durability,
+        basis: Option<(SeqNo, &[Basis])>,
+    ) -> Result<()> {
         self.engine.writer()?;
         if self.is_empty() {
             return match durability {
@@ -228,7 +250,14 @@ impl Batch {
                 Durability::Synced => write::sync(&self.engine),
             };
         }
+        let engine = basis.map(|_| self.engine.clone());
+        let check = engine.as_ref().zip(basis);
+        let check = check.map(|(engine, (since, basis))| Check::new(engine, since, basis));
+        let mut check = check.transpose()?;
         loop {
+            if let Some(check) = &mut check {
+                check.begin_attempt()?;
+            }
             let mut ops = Vec::with_capacity(self.routes.len());
             for (op, route) in self.payload.iter().zip(&self.routes) {
                 let op = op?;
@@ -242,11 +271,12 @@ impl Batch {
             }
             let condition = Condition {
                 routing_epoch: self.routing_epoch,
-                unchanged: None,
+                unchanged: check.as_ref().map(Unchanged::Basis),
             };
             match write::commit(&self.engine, &ops, &self.payload, condition, durability)? {
                 Outcome::Committed => return Ok(()),
-                Outcome::Rerouted | Outcome::Changed => self.route_again()?,
+                Outcome::Rerouted => self.route_again()?,
+                Outcome::Changed => {}
             }
         }
     }

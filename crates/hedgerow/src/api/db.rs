@@ -11,7 +11,7 @@ use hedgerow_io::{Environment, ReadMode};
 
 use crate::api::asynchronous;
 use crate::api::asynchronous::Pending;
-use crate::api::batch::Batch;
+use crate::api::batch::{Batch, IndexedBatch};
 use crate::api::keyspace::{Keyspace, check_name};
 use crate::api::snapshot::Snapshot;
 use crate::base::error::Result;
@@ -322,6 +322,10 @@ impl Db {
         }
     }
 
+    pub(crate) fn new(engine: Handle) -> Db {
+        Db { engine }
+    }
+
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
@@ -473,6 +477,14 @@ impl Db {
         Batch::new(&self.engine)
     }
 
+    /// An empty batch that reads its own writes, over a snapshot of now.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn indexed_batch(&self) -> Result<IndexedBatch> {
+        Ok(self.snapshot()?.indexed_batch())
+    }
+
     /// The state of all keyspaces now. It stays readable whatever is written after.
     ///
     /// # Errors
@@ -526,9 +538,7 @@ impl Db {
             cell.dropping.store(true, Ordering::Release);
         }
         asynchronous::call_behind(&self.engine, &all, move |engine: &Arc<Engine>| {
-            let db = Db {
-                engine: Handle::of_worker(engine),
-            };
+            let db = Db::new(Handle::of_worker(engine));
             let dropped = db.drop_keyspace(&name);
             if let Some(cell) = cell {
                 cell.dropping.store(false, Ordering::Release);

@@ -1,5 +1,6 @@
 //! A keyspace: a named map from keys to values, with a layout and a design of its own.
 
+mod conditional;
 mod end_entries;
 mod outside;
 mod range_deletes;
@@ -34,7 +35,7 @@ use crate::paths::self_tuning;
 use crate::paths::statistics;
 use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
-use crate::tree::engine::{Engine, Handle, KeyspaceCell};
+use crate::tree::engine::{Engine, Handle, KeyspaceCell, stripe};
 use crate::tree::partition::KeyBounds;
 use crate::tree::wal::record::Payload;
 
@@ -210,7 +211,7 @@ impl Keyspace {
     ) -> std::result::Result<Option<Slice>, E> {
         let key = key.as_ref();
         self.cell.facts.order.check(key)?;
-        let stripe = write::stripe(KeyHash::of(key, self.cell.facts.seed));
+        let stripe = stripe(KeyHash::of(key, self.cell.facts.seed));
         loop {
             // Loaded before the old value is read, so that a clear in between is noticed.
             let routing_epoch = self.engine.routing_epoch();
@@ -230,7 +231,7 @@ impl Keyspace {
             };
             let basis = Condition {
                 routing_epoch,
-                unchanged: Some(Unchanged {
+                unchanged: Some(Unchanged::Key {
                     stripe,
                     seen,
                     nearest_to: None,
@@ -305,7 +306,7 @@ impl Keyspace {
         tag: Tag,
         key: &[u8],
         value: &[u8],
-        condition: Option<Condition>,
+        condition: Option<Condition<'_>>,
         durability: Durability,
     ) -> Result<bool> {
         self.cell.facts.order.check(key)?;

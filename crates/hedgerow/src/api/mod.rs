@@ -9,6 +9,7 @@ pub(crate) mod db;
 pub mod inspect;
 pub(crate) mod repair;
 pub(crate) mod snapshot;
+pub(crate) mod transaction;
 
 #[cfg(any(test, feature = "internals"))]
 pub mod internals;

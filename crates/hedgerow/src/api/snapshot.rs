@@ -5,12 +5,16 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api::batch::{Batch, IndexedBatch};
 use crate::api::keyspace::Keyspace;
+use crate::base::entry::KeyspaceId;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::slice::Slice;
 use crate::paths::read;
 use crate::paths::read::{MemoryAnswer, Want};
-use crate::paths::scan::{ALL_KEYS, Cursor, Extent, Pair, Scan, ScanToken, UnorderedScan, View};
+use crate::paths::scan::{
+    ALL_KEYS, Cursor, Extent, OfBatch, Pair, Scan, ScanToken, UnorderedScan, View,
+};
 use crate::tree::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::tree::partition::KeyBounds;
 
@@ -207,18 +211,41 @@ impl Snapshot {
         Cursor::open(self.view(keyspace, &ALL_KEYS)?)
     }
 
-    fn view(&self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<Arc<View>> {
-        View::at(&self.0.engine, self.state(keyspace)?, &self.0, bounds)
+    /// An empty batch that reads its own writes, over this snapshot. Its commit overwrites what
+    /// others have written since the snapshot; a [`Transaction`](crate::Transaction) is checked.
+    pub fn indexed_batch(&self) -> IndexedBatch {
+        IndexedBatch::new(Batch::new(&self.0.engine), self.clone())
     }
 
-    fn state(&self, keyspace: &Keyspace) -> Result<&Arc<KeyspaceState>> {
+    fn view(&self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<Arc<View>> {
+        self.view_with(keyspace, bounds, None)
+    }
+
+    /// The view of a batch over the snapshot.
+    pub(crate) fn view_with(
+        &self,
+        keyspace: &Keyspace,
+        bounds: &KeyBounds,
+        batch: Option<Box<OfBatch>>,
+    ) -> Result<Arc<View>> {
+        View::at(
+            &self.0.engine,
+            self.state(keyspace)?,
+            &self.0,
+            bounds,
+            batch,
+        )
+    }
+
+    /// The trees of a keyspace at the snapshot.
+    pub(crate) fn state(&self, keyspace: &Keyspace) -> Result<&Arc<KeyspaceState>> {
         if !keyspace.is_of(&self.0.engine) {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "expected a keyspace of the snapshot's database, found one of another",
             ));
         }
-        self.0.catalog.states.get(&keyspace.id()).ok_or_else(|| {
+        self.state_of(keyspace.id()).ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidArgument,
                 format!(
@@ -227,6 +254,11 @@ impl Snapshot {
                 ),
             )
         })
+    }
+
+    /// The trees of a keyspace at the snapshot; `None` if it was made later.
+    pub(crate) fn state_of(&self, keyspace: KeyspaceId) -> Option<&Arc<KeyspaceState>> {
+        self.0.catalog.states.get(&keyspace)
     }
 }
 

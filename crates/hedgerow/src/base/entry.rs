@@ -29,6 +29,9 @@ impl SeqNo {
     pub(crate) const OPENED_MAX: SeqNo = SeqNo(SeqNo::MAX.0 / 2);
     /// The number of a put that every reader sees and that no older version lies below.
     pub(crate) const SETTLED: SeqNo = SeqNo(1);
+    /// The first number of the operations of a batch that reads its own writes. Above the number of
+    /// every commit.
+    pub(crate) const OWN: SeqNo = SeqNo(SeqNo::MAX.0 / 4 * 3);
 }
 
 /// The number of a keyspace; never reused.

@@ -4,6 +4,7 @@ pub(crate) mod codec;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod key_order;
+pub(crate) mod key_ranges;
 pub(crate) mod options;
 pub(crate) mod page;
 pub(crate) mod random;

@@ -19,6 +19,7 @@ use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::{KEY_BYTES_MAX, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::key_order::{Order, PREFIX_HASH_BYTES, end_of_group, prefix_of};
+use crate::base::key_ranges::KeyRange;
 use crate::base::options::{KeyOrder, PrefixRule};
 
 /// One delete of all keys of a fragment, or of those with a prefix.
@@ -164,6 +165,14 @@ impl RangeTombstones {
         { deletes }
             .filter(|it| self.is_about(it, key))
             .map(|it| it.seqno)
+    }
+
+    /// The first key of a range with a delete newer than a number.
+    pub(crate) fn first_newer(&self, range: &KeyRange, since: SeqNo) -> Option<Vec<u8>> {
+        let behind = &self.fragments[self.first_for(&range.start)..];
+        let mut inside = behind.iter().take_while(|it| range.ends_behind(&it.start));
+        let newer = inside.find(|it| it.deletes[0].seqno > since)?;
+        Some((&newer.start).max(&range.start).clone())
     }
 
     fn is_about(&self, delete: &RangeDelete, key: &[u8]) -> bool {

@@ -86,6 +86,7 @@ pub(crate) struct Stats {
     pub(crate) memtable_hits: Counter,
     pub(crate) hits_by_level: [Counter; LEVELS_COUNTED],
     pub(crate) update_retries: Counter,
+    pub(crate) transaction_conflicts: Counter,
 }
 
 impl Stats {
@@ -501,6 +502,8 @@ pub struct DbStats {
     pub filter_false_positives: u64,
     /// Updates that started again because another write came first.
     pub update_retries: u64,
+    /// Commits of transactions that ended with `Conflict`.
+    pub transaction_conflicts: u64,
     /// Delays of writes.
     pub stalls: StallStats,
     /// The use of the memory budget.

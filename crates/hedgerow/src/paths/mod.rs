@@ -7,6 +7,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod close;
 pub(crate) mod compact;
 pub(crate) mod compaction;
+pub(crate) mod conflicts;
 pub(crate) mod delete_range;
 pub(crate) mod destroy;
 pub(crate) mod estimate;

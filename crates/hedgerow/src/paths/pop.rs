@@ -20,7 +20,7 @@ use crate::base::options::Durability;
 use crate::paths::scan::{Extent, Pair, Scan, View};
 use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
-use crate::tree::engine::{Handle, KeyspaceCell};
+use crate::tree::engine::{Handle, KeyspaceCell, stripe};
 use crate::tree::partition::ends::{Ahead, End};
 use crate::tree::wal::record::Payload;
 
@@ -119,8 +119,8 @@ fn delete(
     };
     let condition = Condition {
         routing_epoch: ahead.routing_epoch,
-        unchanged: Some(Unchanged {
-            stripe: write::stripe(hash),
+        unchanged: Some(Unchanged::Key {
+            stripe: stripe(hash),
             seen: ahead.seqno,
             nearest_to: Some(end),
         }),

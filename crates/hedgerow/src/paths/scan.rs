@@ -8,11 +8,15 @@
 //! each memtable, a few cache misses). A step reads the next block of one run at every block's end.
 
 mod both_ends;
+mod of_batch;
+mod recorded;
 mod seen_ranges;
 mod unordered;
 
 pub(crate) use both_ends::{Extent, Pair, range_bounds};
 pub use both_ends::{Keys, Scan};
+pub(crate) use of_batch::OfBatch;
+pub(crate) use recorded::RangesRead;
 pub use unordered::{ScanToken, UnorderedScan};
 
 use std::cell::OnceCell;
@@ -33,7 +37,7 @@ use crate::table::Table;
 use crate::table::iter::concat::{ConcatIter, Parts};
 use crate::table::iter::merge::merge;
 use crate::table::iter::uncovered::SeenRanges;
-use crate::table::iter::{Entry, InternalIter, ValueSource};
+use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::tree::memtable::RangeLists;
 use crate::tree::partition::{Covering, KeyBounds};
@@ -57,6 +61,8 @@ pub(crate) struct View {
     seqno: SeqNo,
     /// Keeps the snapshot of the view registered, if there is one.
     _snapshot: Option<Arc<SnapshotGuard>>,
+    /// The batch that is read over the snapshot, if there is one.
+    batch: Option<Box<OfBatch>>,
 }
 
 impl View {
@@ -87,6 +93,7 @@ impl View {
                     ranges,
                     seqno,
                     _snapshot: None,
+                    batch: None,
                 }));
             }
         }
@@ -98,6 +105,7 @@ impl View {
         state: &Arc<KeyspaceState>,
         snapshot: &Arc<SnapshotGuard>,
         bounds: &KeyBounds,
+        batch: Option<Box<OfBatch>>,
     ) -> Result<Arc<View>> {
         engine.check_open()?;
         let covering = state.facts.router.covering(bounds);
@@ -111,33 +119,13 @@ impl View {
             covering,
             seqno: snapshot.seqno,
             _snapshot: Some(snapshot.clone()),
+            batch,
         }))
     }
 
     /// The number that it is read at.
     pub(crate) fn seqno(&self) -> SeqNo {
         self.seqno
-    }
-
-    /// Checks that an entry which the view does not see has a number that was given out (invariant
-    /// I34).
-    #[cold]
-    fn check_begun(&self, entry: &Entry<'_>) -> Result<()> {
-        let begun = self.engine.publisher.begun();
-        if entry.seqno.0 <= begun {
-            return Ok(());
-        }
-        let noticed = Error::corruption(format!(
-            "expected entries numbered up to {begun}, found {:?} at {}",
-            entry.key, entry.seqno.0
-        ));
-        let holds = |table: &&Arc<Table>| {
-            let meta = table.meta();
-            (&*meta.smallest_key..=&*meta.largest_key).contains(&entry.key)
-        };
-        let tables = self.trees.iter().flat_map(|tree| tree.version.tables());
-        let tables = tables.map(|(_, table)| table).filter(holds);
-        Err(Table::culprit(tables, noticed))
     }
 
     /// All entries in key order, and the number of sources (memtables and runs) open at once. Reads
@@ -164,6 +152,7 @@ impl View {
     }
 
     fn add_sources(self: &Arc<View>, tree: usize, sources: &mut Vec<Box<dyn InternalIter>>) {
+        let first = sources.len();
         for memtable in self.trees[tree].memtables().filter(|m| !m.is_empty()) {
             let newest = memtable.largest_seqno();
             sources.push(self.uncovered(tree, Box::new(memtable.iter()), newest));
@@ -188,6 +177,9 @@ impl View {
                     })),
                 });
             }
+        }
+        if let Some(batch) = &self.batch {
+            batch.add_own_writes(self.covering.partitions.start + tree, sources, first);
         }
     }
 }
@@ -382,7 +374,10 @@ impl Cursor {
     }
 
     pub(crate) fn new(view: Arc<View>) -> Cursor {
-        let (merged, sources) = view.entries();
+        let (mut merged, sources) = view.entries();
+        if let Some(batch) = &view.batch {
+            merged = batch.recorded(merged);
+        }
         let pin = Pin::new(&view.engine.memory.pinned, sources * SOURCE_BYTES);
         view.engine.memory.note();
         Cursor {
@@ -630,9 +625,8 @@ impl Cursor {
         self.leave();
         let mut skip = beyond_key;
         while let Some(entry) = self.merged.entry() {
-            if entry.seqno > self.view.seqno {
-                self.view.check_begun(&entry)?;
-            } else if !(skip && is_same_key(entry.key, &self.key)) {
+            let hidden = entry.seqno > self.view.seqno && self.view.hides(&entry)?;
+            if !(hidden || skip && is_same_key(entry.key, &self.key)) {
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
                 if has_value(entry.tag)? {
@@ -656,9 +650,8 @@ impl Cursor {
             if candidate.is_some() && !is_same_key(entry.key, &self.key) {
                 break;
             }
-            if entry.seqno > self.view.seqno {
-                self.view.check_begun(&entry)?;
-            } else {
+            let hidden = entry.seqno > self.view.seqno && self.view.hides(&entry)?;
+            if !hidden {
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
                 candidate = if has_value(entry.tag)? {

@@ -51,6 +51,7 @@ pub(crate) fn gather(engine: &Arc<Engine>) -> DbStats {
         filter_probes: s.filter_probes.get(),
         filter_false_positives: s.filter_false_positives.get(),
         update_retries: s.update_retries.get(),
+        transaction_conflicts: s.transaction_conflicts.get(),
         stalls: StallStats {
             memtables,
             level0,

@@ -20,11 +20,13 @@ use crate::base::entry::{
 };
 use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
+use crate::base::range_tombstones::successor;
 use crate::base::runtime::{Pressure, Priority};
 use crate::base::stats::OperationKind;
 use crate::paths::background;
 use crate::paths::background::wait;
-use crate::tree::engine::{CommitState, Engine, STRIPES, Writer};
+use crate::paths::conflicts::Check;
+use crate::tree::engine::{CommitState, Engine, Writer, stripe};
 use crate::tree::memtable::{Memtable, RANGES_MAX};
 use crate::tree::partition::Partition;
 use crate::tree::partition::ends::End;
@@ -58,32 +60,46 @@ impl WriteOp<'_> {
 }
 
 /// The conditions that must still hold when the commit takes its numbers.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Condition {
+#[derive(Clone, Copy)]
+pub(crate) struct Condition<'a> {
     /// The routing that the operations were made for.
     pub(crate) routing_epoch: u64,
-    pub(crate) unchanged: Option<Unchanged>,
+    pub(crate) unchanged: Option<Unchanged<'a>>,
 }
 
-/// The facts that a conditional write has read. It is a single operation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Unchanged {
-    pub(crate) stripe: usize,
-    /// There is no write to the stripe after this number.
-    pub(crate) seen: SeqNo,
-    /// No put since the last look is nearer to this end than the key.
-    pub(crate) nearest_to: Option<End>,
+/// The facts that a conditional write has read.
+#[derive(Clone, Copy)]
+pub(crate) enum Unchanged<'a> {
+    /// Those of one operation on a key.
+    Key {
+        stripe: usize,
+        /// There is no write to the stripe after this number.
+        seen: SeqNo,
+        /// No put since the last look is nearer to this end than the key.
+        nearest_to: Option<End>,
+    },
+    /// Those of a transaction.
+    Basis(&'a Check<'a>),
 }
 
-impl Unchanged {
-    /// Returns true if the facts still hold for a write. Inside the critical section.
-    fn holds(&self, writer: &Writer, op: &WriteOp<'_>) -> bool {
-        let ends = &op.partition.keyspace.ends;
-        let mut scratch = Vec::new();
-        writer.latest_write(self.stripe) <= self.seen
-            && self
-                .nearest_to
-                .is_none_or(|end| !ends.has_nearer(end, op.order_key(&mut scratch)))
+impl Unchanged<'_> {
+    /// Returns true if the facts still hold. Inside the critical section.
+    fn holds(&self, writer: &Writer, ops: &[WriteOp<'_>]) -> bool {
+        match *self {
+            Unchanged::Basis(check) => check.holds(),
+            Unchanged::Key {
+                stripe,
+                seen,
+                nearest_to,
+            } => {
+                let mut scratch = Vec::new();
+                let is_nearest = |end| {
+                    let key = ops[0].order_key(&mut scratch);
+                    !ops[0].partition.keyspace.ends.has_nearer(end, key)
+                };
+                writer.latest_write(stripe) <= seen && nearest_to.is_none_or(is_nearest)
+            }
+        }
     }
 }
 
@@ -123,11 +139,6 @@ impl Memtables {
     }
 }
 
-/// The stripe in which a key's writes are counted.
-pub(crate) fn stripe(hash: KeyHash) -> usize {
-    hash.high() as usize % STRIPES
-}
-
 /// Commits operations together. `payload` holds the same operations, as the log records them.
 ///
 /// # Errors
@@ -137,7 +148,7 @@ pub(crate) fn commit(
     engine: &Arc<Engine>,
     ops: &[WriteOp<'_>],
     payload: &Payload,
-    condition: Condition,
+    condition: Condition<'_>,
     durability: Durability,
 ) -> Result<Outcome> {
     let writer = engine.writer()?;
@@ -220,7 +231,7 @@ fn reserve(
     writer: &Writer,
     ops: &[WriteOp<'_>],
     payload: &Payload,
-    condition: Condition,
+    condition: Condition<'_>,
 ) -> Result<std::result::Result<Reserved, Outcome>> {
     loop {
         let mut state = writer.commit();
@@ -230,7 +241,7 @@ fn reserve(
             return Ok(Err(Outcome::Rerouted));
         }
         if let Some(unchanged) = &condition.unchanged
-            && !ops.iter().all(|op| unchanged.holds(writer, op))
+            && !unchanged.holds(writer, ops)
         {
             return Ok(Err(Outcome::Changed));
         }
@@ -304,6 +315,7 @@ pub(crate) fn number_bulk_load<'a>(
         for partition in partitions {
             seal(engine, partition, at);
             partition.keyspace.ends.note_any(at);
+            partition.keyspace.watchers.note_load();
         }
         writer.every_stripe.store(at.0, Ordering::Release);
     })
@@ -399,11 +411,15 @@ fn assign(
     Memtables::Each(chosen)
 }
 
-/// Registers the partition of a write in the segment, and notes a put for the pops of its keyspace.
+/// Registers the partition of a write in the segment, and notes the write for the transactions that
+/// watch its keyspace, and a put for its pops.
 fn note_write(state: &mut CommitState, op: &WriteOp<'_>, seqno: SeqNo) {
     let partition = op.partition;
     if partition.register_in(state.tail.segment_number()) {
         (state.tail).touch(partition.id, partition.latest_write());
+    }
+    if partition.keyspace.watchers.is_watched() {
+        note_watched(op, seqno);
     }
     let ends = &partition.keyspace.ends;
     match op.tag.kind {
@@ -413,6 +429,22 @@ fn note_write(state: &mut CommitState, op: &WriteOp<'_>, seqno: SeqNo) {
         Kind::RangeDelete => ends.note_write(seqno),
         _ => ends.note(op.order_key(&mut Vec::new()), seqno),
     }
+}
+
+/// Notes a write for the transactions that watch its keyspace.
+fn note_watched(op: &WriteOp<'_>, seqno: SeqNo) {
+    let keyspace = &op.partition.keyspace;
+    if op.tag.kind == Kind::RangeDelete {
+        let delete = keyspace.range_tombstone(op.user_key, op.value, seqno);
+        let delete = delete.expect("a range is checked before it is committed");
+        for range in delete.fragments() {
+            keyspace.watchers.note(&range.start, &range.end);
+        }
+        return;
+    }
+    let mut scratch = Vec::new();
+    let key = op.order_key(&mut scratch);
+    keyspace.watchers.note(key, &successor(key));
 }
 
 /// The number of operations of a batch that search for their places at the same time: memory has a

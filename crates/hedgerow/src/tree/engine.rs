@@ -41,8 +41,14 @@ use crate::tree::version::places::Places;
 use crate::tree::version::{Version, VersionSet};
 use crate::tree::wal::{Log, Tail};
 
-/// The number of stripes of keys. Writes to one stripe count as conflicting for `update`.
+/// The number of stripes of keys. Writes to one stripe count as conflicting for `update`, and are
+/// looked at by transactions.
 pub(crate) const STRIPES: usize = 4096;
+
+/// The stripe in which a key's writes are counted.
+pub(crate) fn stripe(hash: KeyHash) -> usize {
+    hash.high() as usize % STRIPES
+}
 
 /// All parts of an open database.
 pub(crate) struct Engine {

@@ -2,6 +2,7 @@
 
 pub(crate) mod engine;
 pub(crate) mod memtable;
+pub(crate) mod own_writes;
 pub(crate) mod partition;
 pub(crate) mod snapshot_list;
 pub(crate) mod version;

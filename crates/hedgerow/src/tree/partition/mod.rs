@@ -7,6 +7,7 @@ mod hash;
 mod prefix;
 mod range;
 mod single;
+pub(crate) mod watchers;
 
 use std::num::NonZeroU64;
 use std::ops::{Bound, Range};
@@ -18,6 +19,7 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 use ends::Ends;
 use hedgerow_mem::{CachePadded, ChunkPool};
+use watchers::Watchers;
 
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
@@ -97,6 +99,7 @@ pub(crate) struct KeyspaceFacts {
     /// The operation count at the last check for a better design; 0 if there was none.
     pub(crate) looked_at: AtomicU64,
     pub(crate) ends: Ends,
+    pub(crate) watchers: Watchers,
     /// The entries that scans have skipped since this last made a flush due.
     pub(crate) skipped: AtomicU64,
 }
@@ -121,6 +124,7 @@ impl KeyspaceFacts {
             tunes_itself: AtomicBool::new(keyspace.tunes_itself),
             looked_at: AtomicU64::new(0),
             ends: Ends::default(),
+            watchers: Watchers::default(),
             skipped: AtomicU64::new(0),
         })
     }
@@ -182,7 +186,7 @@ pub(crate) struct Partition {
     /// The log segment in which this partition is registered.
     registered_in: AtomicU32,
     /// The segment in which nothing is left to do for a write: the one of `registered_in`, or 0
-    /// while pops watch the keyspace. One comparison per write serves both.
+    /// while pops or transactions watch the keyspace. One comparison per write serves all.
     pub(crate) log_segment: AtomicU32,
     pub(crate) work: Mutex<Work>,
     pub(crate) filters: TreeFilters,
@@ -252,10 +256,16 @@ impl Partition {
         self.latest_write.get_or_init(Arc::default)
     }
 
+    /// The number of the latest write since the database was opened; 0 if there was none.
+    pub(crate) fn latest_number(&self) -> SeqNo {
+        let latest = self.latest_write.get();
+        SeqNo(latest.map_or(0, |it| it.load(Ordering::Acquire)))
+    }
+
     /// Records that the partition writes into a segment. Returns false if it did so before. Inside
     /// the commit's critical section.
     pub(crate) fn register_in(&self, segment: u32) -> bool {
-        let watched = self.keyspace.ends.is_watched();
+        let watched = self.keyspace.ends.is_watched() || self.keyspace.watchers.is_watched();
         let settled_in = if watched { 0 } else { segment };
         self.log_segment.store(settled_in, Ordering::Relaxed);
         self.registered_in.swap(segment, Ordering::Relaxed) != segment

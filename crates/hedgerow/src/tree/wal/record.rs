@@ -396,6 +396,32 @@ impl Payload {
     pub(crate) fn iter(&self) -> Ops<'_> {
         ops(&self.bytes, self.ops)
     }
+
+    /// The place behind the last operation.
+    pub(crate) fn end(&self) -> Mark {
+        Mark {
+            bytes: self.bytes.len(),
+            ops: self.ops,
+        }
+    }
+
+    /// The operations behind a place.
+    pub(crate) fn since(&self, mark: Mark) -> Ops<'_> {
+        ops(&self.bytes[mark.bytes..], self.ops - mark.ops)
+    }
+
+    /// Removes the operations behind a place.
+    pub(crate) fn truncate(&mut self, mark: Mark) {
+        self.bytes.truncate(mark.bytes);
+        self.ops = mark.ops;
+    }
+}
+
+/// A place between two operations of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Mark {
+    bytes: usize,
+    pub(crate) ops: u32,
 }
 
 /// One operation of a record.

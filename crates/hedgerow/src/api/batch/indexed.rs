@@ -1,0 +1,489 @@
+//! Indexed batches: batches whose reads see their own writes.
+
+use std::fmt;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use super::Batch;
+use crate::api::keyspace::Keyspace;
+use crate::api::snapshot::Snapshot;
+use crate::base::entry::SeqNo;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::options::Durability;
+use crate::base::slice::Slice;
+use crate::paths::conflicts::Basis;
+use crate::paths::read::has_value;
+use crate::paths::scan::{
+    ALL_KEYS, Cursor, Extent, OfBatch, Pair, RangesRead, Scan, ScanToken, UnorderedScan, View,
+};
+use crate::tree::own_writes::OwnWrites;
+use crate::tree::partition::KeyBounds;
+use crate::tree::wal::record::Mark;
+
+/// The memory of an indexed batch unless another bound is set.
+const MEMORY_BYTES_MAX: usize = 64 << 20;
+
+/// A batch whose reads see its own writes over a snapshot: gets, scans and cursors in both
+/// directions. Everybody else sees the writes when it is committed. `Send`.
+///
+/// A scan or a cursor sees the writes that were in the batch when it was made. It is an owned
+/// value, so the batch can be written to while it is read.
+///
+/// Memory: the operations, and a copy of them from the first read on that may concern them. 64 MiB
+/// by default, beside the database's memory budget; a write beyond it is `InvalidArgument`.
+/// Cost of a read: that of the snapshot, and a look into the batch if it has writes.
+///
+/// ```
+/// # use hedgerow::{Db, Durability, Layout};
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = Db::open(dir.path())?;
+/// let stock = db.keyspace("stock", Layout::sorted())?;
+/// stock.put("apple", "3")?;
+/// let mut batch = db.indexed_batch()?;
+/// batch.put(&stock, "fig", "7")?.delete(&stock, "apple")?;
+/// let before = batch.savepoint();
+/// batch.delete_range(&stock, "a"..)?;
+/// assert_eq!(batch.first(&stock)?, None);
+/// batch.roll_back_to(before)?;
+/// assert_eq!(batch.first(&stock)?.unwrap().0, "fig");
+/// assert_eq!(stock.first()?.unwrap().0, "apple");
+/// batch.commit(Durability::Buffered)?;
+/// assert_eq!(stock.first()?.unwrap().0, "fig");
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
+#[must_use = "a batch does nothing until it is committed"]
+pub struct IndexedBatch {
+    batch: Batch,
+    snapshot: Snapshot,
+    /// The writes up to `indexed`, from the first read on.
+    own: Option<OwnWrites>,
+    indexed: Mark,
+    /// The savepoints that can be rolled back to, with their places; ascending.
+    savepoints: Vec<(Savepoint, Mark)>,
+    savepoints_made: u64,
+    memory_bytes_max: usize,
+    /// The record of each keyspace's reads, if the batch is a transaction that depends on them.
+    reads: Option<Vec<Reads>>,
+}
+
+/// The keys that were read of one keyspace, and the ranges.
+struct Reads {
+    keys: Basis,
+    ranges: Option<Arc<RangesRead>>,
+}
+
+/// A place among the operations of an [`IndexedBatch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Savepoint(u64);
+
+impl IndexedBatch {
+    pub(crate) fn new(batch: Batch, snapshot: Snapshot) -> IndexedBatch {
+        IndexedBatch {
+            batch,
+            snapshot,
+            own: None,
+            indexed: Mark::default(),
+            savepoints: Vec::new(),
+            savepoints_made: 0,
+            memory_bytes_max: MEMORY_BYTES_MAX,
+            reads: None,
+        }
+    }
+
+    /// Records what is read from now on.
+    pub(crate) fn record_reads(&mut self) {
+        self.reads = Some(Vec::new());
+    }
+
+    /// Sets the bytes of memory beyond which a write is refused.
+    pub fn set_memory_max(&mut self, bytes: usize) {
+        self.memory_bytes_max = bytes;
+    }
+
+    /// The bytes of memory in use.
+    pub fn memory_bytes(&self) -> usize {
+        let of_routes = self.batch.routes.len() * size_of::<super::Route>();
+        let of_index = self.own.as_ref().map_or(0, OwnWrites::memory_bytes);
+        let reads = self.reads.iter().flatten();
+        let of_reads: usize = reads.map(|it| it.bytes()).sum();
+        self.batch.bytes() + of_routes + of_index + of_reads
+    }
+
+    /// The operations.
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// The snapshot below its own writes.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    // ---- writing ----
+
+    /// Adds a put.
+    ///
+    /// # Errors
+    /// As [`Batch::put`]; `InvalidArgument` if the batch has no memory left. The batch stays as it
+    /// was.
+    pub fn put(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<&mut IndexedBatch> {
+        self.add(|batch| batch.put(keyspace, key, value).map(drop))
+    }
+
+    /// Adds a delete.
+    ///
+    /// # Errors
+    /// As [`IndexedBatch::put`].
+    pub fn delete(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+    ) -> Result<&mut IndexedBatch> {
+        self.add(|batch| batch.delete(keyspace, key).map(drop))
+    }
+
+    /// Adds a delete of all keys of a range, as [`Batch::delete_range`] does.
+    ///
+    /// # Errors
+    /// As [`IndexedBatch::put`] and [`Batch::delete_range`].
+    pub fn delete_range<K: AsRef<[u8]>>(
+        &mut self,
+        keyspace: &Keyspace,
+        range: impl RangeBounds<K>,
+    ) -> Result<&mut IndexedBatch> {
+        self.add(|batch| batch.delete_range(keyspace, range).map(drop))
+    }
+
+    /// Adds a delete of all keys with a prefix, as [`Batch::delete_prefix`] does.
+    ///
+    /// # Errors
+    /// As [`IndexedBatch::put`] and [`Batch::delete_prefix`].
+    pub fn delete_prefix(
+        &mut self,
+        keyspace: &Keyspace,
+        prefix: impl AsRef<[u8]>,
+    ) -> Result<&mut IndexedBatch> {
+        self.add(|batch| batch.delete_prefix(keyspace, prefix).map(drop))
+    }
+
+    fn add(&mut self, push: impl FnOnce(&mut Batch) -> Result<()>) -> Result<&mut IndexedBatch> {
+        let before = self.batch.payload.end();
+        push(&mut self.batch)?;
+        if let Err(error) = self.check_memory() {
+            self.batch.truncate(before);
+            return Err(error);
+        }
+        Ok(self)
+    }
+
+    fn check_memory(&self) -> Result<()> {
+        let (bytes, max) = (self.memory_bytes(), self.memory_bytes_max);
+        if bytes > max {
+            return Err(Error::invalid(format!(
+                "expected a batch of at most {max} bytes of memory, found {bytes} bytes"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Marks the present end of the operations, for [`IndexedBatch::roll_back_to`].
+    pub fn savepoint(&mut self) -> Savepoint {
+        let savepoint = Savepoint(self.savepoints_made);
+        self.savepoints_made += 1;
+        self.savepoints.push((savepoint, self.batch.payload.end()));
+        savepoint
+    }
+
+    /// Removes the operations behind a savepoint, and the savepoints behind it. It can be rolled
+    /// back to again.
+    /// Cost: the next read looks at all remaining operations again.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a savepoint of another batch, or one that was removed.
+    pub fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let found = self.savepoints.binary_search_by_key(&savepoint, |it| it.0);
+        let place = found.map_err(|_| {
+            Error::invalid("expected a savepoint of the batch, found one that was removed")
+        })?;
+        let mark = self.savepoints[place].1;
+        self.savepoints.truncate(place + 1);
+        self.batch.truncate(mark);
+        if self.indexed.ops > mark.ops {
+            (self.own, self.indexed) = (None, Mark::default());
+        }
+        Ok(())
+    }
+
+    /// Commits all operations or none, whatever others have written since the snapshot.
+    ///
+    /// # Errors
+    /// As [`Batch::commit`].
+    pub fn commit(self, durability: Durability) -> Result<()> {
+        self.batch.commit(durability)
+    }
+
+    // ---- reading ----
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        match self.own_value(keyspace, key.as_ref())? {
+            Some(value) => Ok(value),
+            None => {
+                self.note_key(keyspace, key.as_ref())?;
+                self.snapshot.get(keyspace, key)
+            }
+        }
+    }
+
+    /// Returns true if a key has a value.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn contains_key(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
+        match self.own_value(keyspace, key.as_ref())? {
+            Some(value) => Ok(value.is_some()),
+            None => {
+                self.note_key(keyspace, key.as_ref())?;
+                self.snapshot.contains_key(keyspace, key)
+            }
+        }
+    }
+
+    /// The values of several keys, in the order of `keys`.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &mut self,
+        keyspace: &Keyspace,
+        keys: &[K],
+    ) -> Result<Vec<Option<Slice>>> {
+        let mut values = vec![None; keys.len()];
+        let (mut places, mut others) = (Vec::new(), Vec::new());
+        for (place, key) in keys.iter().enumerate() {
+            match self.own_value(keyspace, key.as_ref())? {
+                Some(value) => values[place] = value,
+                None => {
+                    self.note_key(keyspace, key.as_ref())?;
+                    places.push(place);
+                    others.push(key);
+                }
+            }
+        }
+        let found = self.snapshot.multi_get(keyspace, &others)?;
+        for (place, value) in places.into_iter().zip(found) {
+            values[place] = value;
+        }
+        Ok(values)
+    }
+
+    /// Scans the keys of a range with their values, from both ends.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn scan<K: AsRef<[u8]>>(
+        &mut self,
+        keyspace: &Keyspace,
+        range: impl RangeBounds<K>,
+    ) -> Result<Scan> {
+        let extent = Extent::of_range(&*keyspace.cell().facts.order, &range)?;
+        Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
+    }
+
+    /// Scans all keys with their values, from both ends.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn scan_all(&mut self, keyspace: &Keyspace) -> Result<Scan> {
+        self.scan::<&[u8]>(keyspace, ..)
+    }
+
+    /// Scans the keys with a prefix and their values, from both ends.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan_prefix`].
+    pub fn scan_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Scan> {
+        let extent = Extent::of_prefix(&*keyspace.cell().facts.order, prefix.as_ref())?;
+        Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
+    }
+
+    /// Scans all keys with their values, in the order in which they are stored.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan_unordered`].
+    pub fn scan_unordered(&mut self, keyspace: &Keyspace) -> Result<UnorderedScan> {
+        UnorderedScan::new(self.view(keyspace, &ALL_KEYS)?, &ScanToken::default())
+    }
+
+    /// The first key with its value; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn first(&mut self, keyspace: &Keyspace) -> Result<Option<Pair>> {
+        self.scan_all(keyspace)?.next().transpose()
+    }
+
+    /// The last key with its value; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn last(&mut self, keyspace: &Keyspace) -> Result<Option<Pair>> {
+        self.scan_all(keyspace)?.next_back().transpose()
+    }
+
+    /// A cursor over all keys.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn cursor(&mut self, keyspace: &Keyspace) -> Result<Cursor> {
+        Cursor::open(self.view(keyspace, &ALL_KEYS)?)
+    }
+
+    /// The value that the batch gives a key; `Some(None)` if it deletes the key.
+    #[allow(clippy::option_option, reason = "no write, a delete, a value")]
+    fn own_value(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Option<Slice>>> {
+        self.snapshot.state(keyspace)?;
+        let facts = &keyspace.cell().facts;
+        facts.order.check(key)?;
+        let Some(own) = self.index()? else {
+            return Ok(None);
+        };
+        own.get(facts, key)
+            .map(|(tag, value)| Ok(has_value(tag)?.then(|| Slice::copy_from(value))))
+            .transpose()
+    }
+
+    fn view(&mut self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<Arc<View>> {
+        let max = self.memory_bytes_max;
+        let reads = self.reads_of(keyspace)?;
+        let reads = reads.map(|it| {
+            it.ranges
+                .get_or_insert_with(|| RangesRead::new(max))
+                .clone()
+        });
+        let own = self.index()?;
+        let of_batch = (own.is_some() || reads.is_some()).then(|| {
+            Box::new(OfBatch {
+                own: own.map(|own| own.of(keyspace.id())).unwrap_or_default(),
+                newest: own.map_or(SeqNo::OWN, OwnWrites::newest),
+                reads,
+            })
+        });
+        self.snapshot.view_with(keyspace, bounds, of_batch)
+    }
+
+    /// The record of what is read of a keyspace, if there is to be one.
+    fn reads_of(&mut self, keyspace: &Keyspace) -> Result<Option<&mut Reads>> {
+        let Some(reads) = &mut self.reads else {
+            return Ok(None);
+        };
+        let is_of = |it: &Reads| Arc::ptr_eq(&it.keys.cell, keyspace.cell());
+        let at = match reads.iter().position(is_of) {
+            Some(at) => at,
+            None => {
+                let state = self.snapshot.state(keyspace)?;
+                reads.push(Reads {
+                    keys: Basis::new(keyspace.cell(), state),
+                    ranges: None,
+                });
+                reads.len() - 1
+            }
+        };
+        Ok(Some(&mut reads[at]))
+    }
+
+    fn note_key(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
+        if let Some(reads) = self.reads_of(keyspace)? {
+            reads.keys.add_key(key);
+            self.check_memory()?;
+        }
+        Ok(())
+    }
+
+    /// Commits as a transaction: if nobody else has changed what it has read since its snapshot, or
+    /// what it writes if its reads are not recorded. Without writes there is nothing to do.
+    pub(crate) fn commit_checked(mut self, durability: Durability) -> Result<()> {
+        if self.batch.is_empty() {
+            return self.batch.engine.check_open();
+        }
+        let basis = match self.reads.take() {
+            Some(reads) => reads.into_iter().map(Reads::basis).collect(),
+            None => self.written()?,
+        };
+        let since = SeqNo(self.snapshot.number());
+        let result = self
+            .batch
+            .write_if_unchanged(durability, Some((since, &basis)));
+        if matches!(&result, Err(error) if error.kind() == ErrorKind::Conflict) {
+            self.batch.engine.stats.transaction_conflicts.add(1);
+        }
+        result
+    }
+
+    /// The keys and ranges that it writes.
+    fn written(&self) -> Result<Vec<Basis>> {
+        let mut all: Vec<Basis> = Vec::new();
+        for (op, route) in self.batch.payload.iter().zip(&self.batch.routes) {
+            let (op, cell) = (op?, &self.batch.keyspaces[route.keyspace]);
+            let at = match all.iter().position(|it| Arc::ptr_eq(&it.cell, cell)) {
+                Some(at) => at,
+                None => {
+                    // A keyspace made after the snapshot was empty then.
+                    let state = self.snapshot.state_of(cell.facts.id);
+                    all.push(Basis::new(
+                        cell,
+                        &state.cloned().unwrap_or(cell.state.load_full()),
+                    ));
+                    all.len() - 1
+                }
+            };
+            all[at].add_write(op.tag, op.user_key, op.value)?;
+        }
+        Ok(all)
+    }
+
+    /// Its own writes, all of them; `None` if there are none.
+    fn index(&mut self) -> Result<Option<&OwnWrites>> {
+        let batch = &self.batch;
+        if batch.is_empty() {
+            return Ok(None);
+        }
+        let own = self.own.get_or_insert_with(OwnWrites::new);
+        let routes = &batch.routes[self.indexed.ops as usize..];
+        for (op, route) in batch.payload.since(self.indexed).zip(routes) {
+            let op = op?;
+            own.add(&route.partition, op.tag, (op.user_key, op.value))?;
+        }
+        self.indexed = batch.payload.end();
+        Ok(Some(own))
+    }
+}
+
+impl Reads {
+    fn bytes(&self) -> usize {
+        self.keys.bytes() + self.ranges.as_ref().map_or(0, |it| it.bytes())
+    }
+
+    fn basis(self) -> Basis {
+        let mut basis = self.keys;
+        basis.ranges = self.ranges.map_or(Vec::new(), |it| it.ranges());
+        basis
+    }
+}
+
+impl fmt::Debug for IndexedBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexedBatch")
+            .field("batch", &self.batch)
+            .field("snapshot", &self.snapshot)
+            .finish()
+    }
+}
