@@ -18,6 +18,7 @@ mod run;
 mod shares;
 mod stores;
 mod summary;
+mod transactions;
 
 use std::process::ExitCode;
 
@@ -51,6 +52,11 @@ enum Command {
     ///
     /// Example: hedgerow-bench-peers queue --dir /data/queue --store redb --jobs 1000000
     Queue(queue::Queue),
+    /// Optimistic transactions of many clients: Hedgerow beside fjall and RocksDB
+    ///
+    /// Example: hedgerow-bench-peers transactions --dir /data/bench
+    /// --stores hedgerow,hedgerow-plain,fjall,rocksdb --workloads mixed,counters
+    Transactions(transactions::Transactions),
     /// The experiments of the Autumn paper: leveling and garnering beside RocksDB and LevelDB
     ///
     /// Example: hedgerow-bench-peers paper-autumn --dir /data/bench --experiment 1 --scale 0.25
@@ -81,6 +87,7 @@ fn main() -> ExitCode {
         Command::Limited(limited) => limited.run(),
         Command::Run(run) => run.run(),
         Command::Queue(queue) => queue.run(),
+        Command::Transactions(transactions) => transactions.run(),
         Command::PaperAutumn(paper) => paper.run(Paper::Autumn),
         Command::PaperSlimdb(paper) => paper.run(Paper::SlimDb),
         Command::PaperParallel(paper) => paper.run(Paper::Parallel),

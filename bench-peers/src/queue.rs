@@ -120,9 +120,8 @@ impl Queue {
             let workers: Vec<_> = (0..self.workers)
                 .map(|_| scope.spawn(|| work().map_err(|e| e.to_string())))
                 .collect();
-            let ends = workers.into_iter().map(|it| it.join());
-            ends.map(|end| end.unwrap_or_else(|_| Err("a worker panicked".into())))
-                .collect::<std::result::Result<(), String>>()
+            let mut ends = workers.into_iter().map(|it| it.join());
+            ends.try_for_each(|end| end.unwrap_or_else(|_| Err("a worker panicked".into())))
         })?;
         let all = began.elapsed();
         let taken = taken.into_inner();

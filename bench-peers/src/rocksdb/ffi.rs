@@ -10,10 +10,53 @@ macro_rules! opaque {
         }
     )*};
 }
-opaque! { Db Options ReadOptions WriteOptions FlushOptions WriteBatch Iterator ColumnFamily PinnableSlice }
+opaque! { Db Options ReadOptions WriteOptions FlushOptions WriteBatch Iterator ColumnFamily PinnableSlice OptimisticDb OptimisticOptions Transaction }
 
 // Linked by `build.rs`.
 unsafe extern "C" {
+    pub(super) fn rocksdb_optimistictransactiondb_open(
+        options: *const Options,
+        name: *const c_char,
+        error: *mut *mut c_char,
+    ) -> *mut OptimisticDb;
+    pub(super) fn rocksdb_optimistictransactiondb_get_base_db(db: *mut OptimisticDb) -> *mut Db;
+    pub(super) fn rocksdb_optimistictransactiondb_close_base_db(db: *mut Db);
+    pub(super) fn rocksdb_optimistictransactiondb_close(db: *mut OptimisticDb);
+    pub(super) fn rocksdb_optimistictransaction_options_create() -> *mut OptimisticOptions;
+    pub(super) fn rocksdb_optimistictransaction_options_destroy(options: *mut OptimisticOptions);
+    pub(super) fn rocksdb_optimistictransaction_options_set_set_snapshot(
+        options: *mut OptimisticOptions,
+        value: c_uchar,
+    );
+    pub(super) fn rocksdb_optimistictransaction_begin(
+        db: *mut OptimisticDb,
+        write: *const WriteOptions,
+        options: *const OptimisticOptions,
+        old: *mut Transaction,
+    ) -> *mut Transaction;
+    pub(super) fn rocksdb_transaction_get_for_update(
+        transaction: *mut Transaction,
+        options: *const ReadOptions,
+        key: *const c_char,
+        key_length: usize,
+        value_length: *mut usize,
+        exclusive: c_uchar,
+        error: *mut *mut c_char,
+    ) -> *mut c_char;
+    pub(super) fn rocksdb_transaction_put(
+        transaction: *mut Transaction,
+        key: *const c_char,
+        key_length: usize,
+        value: *const c_char,
+        value_length: usize,
+        error: *mut *mut c_char,
+    );
+    pub(super) fn rocksdb_transaction_commit(
+        transaction: *mut Transaction,
+        error: *mut *mut c_char,
+    );
+    pub(super) fn rocksdb_transaction_destroy(transaction: *mut Transaction);
+
     pub(super) fn rocksdb_open_column_families(
         options: *const Options,
         name: *const c_char,

@@ -6,6 +6,9 @@
 mod ffi;
 mod settings;
 mod stats;
+mod transactions;
+
+pub(crate) use transactions::Transactions;
 
 use std::ffi::{CStr, CString, c_char};
 use std::path::{Path, PathBuf};
