@@ -205,6 +205,7 @@ impl Arguments {
             layout: Layout {
                 order: self.order,
                 partitioning: self.partitions.clone(),
+                ..Layout::default()
             },
             design: self.design()?,
             self_tuning: self.auto,

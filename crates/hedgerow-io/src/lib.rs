@@ -209,8 +209,12 @@ pub trait Segment: Debug + Send + Sync {
 pub trait Clock: Debug + Send + Sync + 'static {
     /// Time since some fixed moment.
     fn now(&self) -> Duration;
-    /// Seconds since 1970, for people to read. No code may depend on it.
-    fn unix_seconds(&self) -> u64;
+    /// Milliseconds since 1970 by the system's clock, which may jump.
+    fn unix_millis(&self) -> u64;
+    /// Seconds since 1970, for people to read.
+    fn unix_seconds(&self) -> u64 {
+        self.unix_millis() / 1000
+    }
     /// Waits. A simulated clock advances instead.
     fn sleep(&self, duration: Duration);
     /// The processor time of the calling thread, for statistics; zero if it is unknown.
@@ -218,6 +222,9 @@ pub trait Clock: Debug + Send + Sync + 'static {
         Duration::ZERO
     }
 }
+
+/// A moment by the system's clock, as a value.
+pub use std::time::SystemTime as WallTime;
 
 /// A thread that can be waited for.
 pub trait Join: Debug + Send {

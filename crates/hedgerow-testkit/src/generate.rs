@@ -104,7 +104,7 @@ impl Generator {
         }
         let ranges = self.mix.ranges;
         let weights = [
-            340, 110, 70, 70, 150, 110, 60, 40, 50, 15, 40, 15, ranges, 40,
+            220, 90, 70, 70, 150, 110, 60, 40, 50, 15, 40, 15, ranges, 40, 90, 50, 25,
         ];
         match self.random.weighted(&weights) {
             0 => Op::Put {
@@ -132,6 +132,26 @@ impl Generator {
             },
             11 => Op::Ends {
                 source: self.live_source(),
+            },
+            14 => Op::Merge {
+                keyspace: self.keyspace().into(),
+                key: self.any_key(),
+                operand: self.operand(),
+                synced: self.random.one_in(20),
+            },
+            15 => Op::PutExpiring {
+                keyspace: self.keyspace().into(),
+                key: self.any_key(),
+                value: self.value(),
+                hours: self.random.range(1, 8),
+                synced: self.random.one_in(20),
+            },
+            16 if self.random.one_in(8) => Op::TimeToLive {
+                keyspace: self.keyspace().into(),
+                hours: self.random.below(6),
+            },
+            16 => Op::Wait {
+                hours: self.random.range(1, 4),
             },
             12 => Op::DeleteRange {
                 keyspace: self.keyspace().into(),
@@ -165,6 +185,11 @@ impl Generator {
                     key: self.key(),
                     value: self.value(),
                 },
+                8 => TransactionStep::Write(Write::Merge {
+                    keyspace,
+                    key: self.any_key(),
+                    operand: self.operand(),
+                }),
                 _ => TransactionStep::Write(Write::One {
                     keyspace,
                     key: self.any_key(),
@@ -260,6 +285,17 @@ impl Generator {
         Blob { head, filler }
     }
 
+    /// Draws an operand: mostly a short one. Some delete.
+    fn operand(&mut self) -> Blob {
+        match self.random.below(20) {
+            0 => self.value(),
+            1 => Blob::of("!"),
+            2 => Blob::of(format!("!{}", self.random.below(100))),
+            3 => Blob::of(""),
+            _ => Blob::of(format!(".{}", self.random.below(1000))),
+        }
+    }
+
     fn update(&mut self) -> Op {
         let change = match self.random.below(6) {
             0..=2 => Change::Append(Blob::of(format!("+{}", self.random.below(100)))),
@@ -277,12 +313,17 @@ impl Generator {
 
     fn batch(&mut self) -> Op {
         let count = self.random.skewed(30);
-        let writes = (0..count).map(|_| match self.random.one_in(12) {
-            true => Write::DeleteRange {
+        let writes = (0..count).map(|_| match self.random.below(12) {
+            0 => Write::DeleteRange {
                 keyspace: self.keyspace().into(),
                 keys: self.keys(),
             },
-            false => Write::One {
+            1 | 2 => Write::Merge {
+                keyspace: self.keyspace().into(),
+                key: self.any_key(),
+                operand: self.operand(),
+            },
+            _ => Write::One {
                 keyspace: self.keyspace().into(),
                 key: self.any_key(),
                 value: (!self.random.one_in(4)).then(|| self.value()),

@@ -1,7 +1,8 @@
 //! The tests of Hedgerow that need more than one part of it: random operations against a model, one
 //! script over many designs, crashes and faults on a simulated disk, and kills of a real process.
 //!
-//! * [`ops`]: the language of operations, with a text. [`blob`]: its keys and values. [`setup`]:
+//! * [`ops`]: the language of operations, with a text. [`blob`]: its keys and values.
+//!   [`operator`]: the merge operator of its keyspaces. [`setup`]:
 //!   the environment of a script.
 //! * [`generate`]: scripts from a seed. [`model`]: their expected answers. [`run`]: their answers.
 //!   [`simplify`]: a shorter script that still fails.
@@ -18,6 +19,7 @@ pub mod crash;
 pub mod generate;
 pub mod metamorphic;
 pub mod model;
+pub mod operator;
 pub mod ops;
 mod order;
 pub mod random;
@@ -25,4 +27,5 @@ pub mod run;
 pub mod seeds;
 pub mod serial;
 pub mod setup;
+mod shifted_clock;
 pub mod simplify;

@@ -11,6 +11,7 @@ use hedgerow::{ErrorKind, KEY_BYTES_MAX, KeyOrder};
 
 use crate::answer;
 use crate::blob::Blob;
+use crate::operator;
 use crate::ops::{Keys, Move, Op, Source, Step, Write};
 use crate::order::takes;
 
@@ -24,11 +25,26 @@ pub struct Model {
     order: KeyOrder,
     /// The contents by generation. A keyspace that is dropped and made again has a new generation.
     live: BTreeMap<u32, Arc<Map>>,
+    /// The values that expire, by generation and key.
+    expiring: BTreeMap<(u32, Vec<u8>), Expiring>,
+    /// The hours that puts live, by generation.
+    time_to_live: BTreeMap<u32, u64>,
+    /// The hours that have passed.
+    now: u64,
     /// The handles, each with the generation that it was made for.
     handles: BTreeMap<String, u32>,
     next: u32,
     snapshots: BTreeMap<u8, BTreeMap<u32, Arc<Map>>>,
     cursors: BTreeMap<u8, Cursor>,
+}
+
+/// The value of a key, or a part of it, that expires.
+#[derive(Debug, Clone)]
+struct Expiring {
+    /// The hour.
+    at: u64,
+    /// The operands on top of it, which stay.
+    operands: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -76,7 +92,14 @@ impl Model {
                 value,
                 ..
             } => self.write(keyspace, key, Some(value.bytes())),
+            Op::PutExpiring { .. } | Op::TimeToLive { .. } | Op::Wait { .. } => self.time(op),
             Op::Delete { keyspace, key, .. } => self.write(keyspace, key, None),
+            Op::Merge {
+                keyspace,
+                key,
+                operand,
+                ..
+            } => self.merge(keyspace, key, operand),
             Op::DeleteRange { keyspace, keys, .. } => self.delete_range(keyspace, keys),
             Op::Update {
                 keyspace,
@@ -86,10 +109,20 @@ impl Model {
             } => {
                 self.held(keyspace)?;
                 let key = self.checked(key)?;
+                let id = self.handles[keyspace.as_str()];
                 let map = self.map(keyspace)?;
-                let new = change.apply(map.get(&key).map(|v| &**v));
+                let old = map.get(&key).cloned();
+                let new = change.apply(old.as_deref());
                 let line = answer::value(new.as_deref());
-                set(map, key, new);
+                let is_same = new.as_deref() == old.as_deref();
+                set(map, key.clone(), new.clone());
+                match (old, new, self.expiring.get_mut(&(id, key.clone()))) {
+                    _ if is_same => {}
+                    (None, Some(_), _) => self.expire_by_default(keyspace, &key),
+                    (Some(_), Some(_), Some(expiring)) => expiring.operands.clear(),
+                    (_, None, Some(_)) => drop(self.expiring.remove(&(id, key))),
+                    _ => {}
+                }
                 Ok(line)
             }
             Op::Batch { writes, .. } => self.batch(writes),
@@ -102,6 +135,7 @@ impl Model {
                 } else {
                     map.pop_first()
                 };
+                self.forget_expired();
                 Ok(answer::moves(std::iter::once(popped)))
             }
             Op::Ends { .. }
@@ -132,6 +166,33 @@ impl Model {
                 Ok(answer::done())
             }
             other => self.maintain(other),
+        }
+    }
+
+    fn time(&mut self, op: &Op) -> Answer {
+        match op {
+            Op::PutExpiring {
+                keyspace,
+                key,
+                value,
+                hours,
+                ..
+            } => {
+                self.write(keyspace, key, Some(value.bytes()))?;
+                self.expire(keyspace, &key.bytes(), *hours);
+                Ok(answer::done())
+            }
+            Op::TimeToLive { keyspace, hours } => {
+                self.map(keyspace)?;
+                self.time_to_live
+                    .insert(self.handles[keyspace.as_str()], *hours);
+                Ok(answer::done())
+            }
+            Op::Wait { hours } => {
+                self.pass(*hours);
+                Ok(answer::done())
+            }
+            other => unreachable!("{other} is not about time"),
         }
     }
 
@@ -203,7 +264,10 @@ impl Model {
                 bound(lower)?;
                 bound(upper)?;
             }
-            Op::Clear { keyspace } => *self.map(keyspace)? = Map::new(),
+            Op::Clear { keyspace } => {
+                *self.map(keyspace)? = Map::new();
+                self.forget_expired();
+            }
             Op::Drop { keyspace } => {
                 self.map(keyspace)?;
                 let id = self.handles[keyspace.as_str()];
@@ -242,13 +306,76 @@ impl Model {
     fn write(&mut self, keyspace: &str, key: &Blob, value: Option<Vec<u8>>) -> Answer {
         self.held(keyspace)?;
         let key = self.checked(key)?;
-        set(self.map(keyspace)?, key, value);
+        let is_put = value.is_some();
+        set(self.map(keyspace)?, key.clone(), value);
+        self.expire(keyspace, &key, 0);
+        if is_put {
+            self.expire_by_default(keyspace, &key);
+        }
+        Ok(answer::done())
+    }
+
+    /// Has a key expire in some hours; 0 is never.
+    fn expire(&mut self, keyspace: &str, key: &[u8], hours: u64) {
+        let entry = (self.handles[keyspace], key.to_vec());
+        let at = self.now + hours;
+        let operands = Vec::new();
+        match hours {
+            0 => drop(self.expiring.remove(&entry)),
+            _ => drop(self.expiring.insert(entry, Expiring { at, operands })),
+        }
+    }
+
+    fn expire_by_default(&mut self, keyspace: &str, key: &[u8]) {
+        let hours = self.time_to_live.get(&self.handles[keyspace]);
+        self.expire(keyspace, key, hours.copied().unwrap_or(0));
+    }
+
+    /// Lets hours pass. Snapshots and cursors keep what they see.
+    fn pass(&mut self, hours: u64) {
+        self.now += hours;
+        let now = self.now;
+        let all = std::mem::take(&mut self.expiring).into_iter();
+        let (gone, left): (BTreeMap<_, _>, _) = all.partition(|(_, it)| it.at <= now);
+        self.expiring = left;
+        for ((id, key), expiring) in gone {
+            // An entry of a keyspace that was cleared, or a key that was popped, is gone already.
+            let Some(map) = self.live.get_mut(&id).filter(|map| map.contains_key(&key)) else {
+                continue;
+            };
+            let fold = |value: Option<Vec<u8>>, operand: &Vec<u8>| {
+                operator::apply(&key, value.as_deref(), operand)
+            };
+            let left = expiring.operands.iter().fold(None, fold);
+            set(Arc::make_mut(map), key.clone(), left);
+        }
+    }
+
+    /// Forgets the times of keys that are no longer there.
+    fn forget_expired(&mut self) {
+        let live = &self.live;
+        let is_there =
+            |(id, key): &(u32, Vec<u8>)| live.get(id).is_some_and(|it| it.contains_key(key));
+        self.expiring.retain(|entry, _| is_there(entry));
+    }
+
+    fn merge(&mut self, keyspace: &str, key: &Blob, operand: &Blob) -> Answer {
+        self.held(keyspace)?;
+        let key = self.checked(key)?;
+        let id = self.handles[keyspace];
+        if let Some(expiring) = self.expiring.get_mut(&(id, key.clone())) {
+            expiring.operands.push(operand.bytes());
+        }
+        let map = self.map(keyspace)?;
+        let new = operator::apply(&key, map.get(&key).map(|v| &**v), &operand.bytes());
+        set(map, key, new);
         Ok(answer::done())
     }
 
     fn delete_range(&mut self, keyspace: &str, keys: &Keys) -> Answer {
         let map = self.map(keyspace)?;
         map.retain(|key, _| !keys.holds(key));
+        self.forget_expired();
         Ok(answer::done())
     }
 
@@ -268,6 +395,11 @@ impl Model {
                 key,
                 value,
             } => self.write(keyspace, key, value.as_ref().map(Blob::bytes)),
+            Write::Merge {
+                keyspace,
+                key,
+                operand,
+            } => self.merge(keyspace, key, operand),
             Write::DeleteRange { keyspace, keys } => self.delete_range(keyspace, keys),
         }
     }
@@ -282,8 +414,12 @@ impl Model {
             return Err(ErrorKind::InvalidArgument);
         }
         let map = self.map(keyspace)?;
-        for (key, (_, value)) in keys.into_iter().zip(entries) {
-            set(map, key, Some(value.bytes()));
+        for (key, (_, value)) in keys.iter().zip(entries) {
+            set(map, key.clone(), Some(value.bytes()));
+        }
+        for key in &keys {
+            self.expire(keyspace, key, 0);
+            self.expire_by_default(keyspace, key);
         }
         Ok(answer::added(entries.len() as u32))
     }

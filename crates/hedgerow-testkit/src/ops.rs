@@ -3,7 +3,11 @@
 //!
 //! ```text
 //! put a k1 v1~100 sync                  # keyspace, key, value; `sync` waits until it is durable
+//! putx a k1 v1 3                        # a value that expires in three hours
+//! ttl a 5                               # puts expire in five hours; 0: never
+//! wait 2                                # two hours pass
 //! del a k1                              # removes a key
+//! merge a k1 v1                         # adds an operand
 //! delrange a [k1 k9) sync               # removes the keys of a range
 //! delprefix a user/                     # removes the keys with a prefix
 //! update a k1 append x                  # or: toggle VALUE, remove, keep
@@ -27,7 +31,10 @@
 //! sync                                  # also: verify, checkpoint, readonly, reopen, kill
 //! ```
 
+mod change;
 mod keys;
+mod other;
+mod places;
 mod step;
 mod write;
 
@@ -39,6 +46,7 @@ use hedgerow::Design;
 
 use crate::blob::Blob;
 use crate::setup::{design_text, parse_design};
+pub use change::Change;
 pub use keys::Keys;
 pub use step::TransactionStep;
 pub use write::Write;
@@ -57,12 +65,48 @@ pub enum Op {
         /// True if the call waits until it is durable.
         synced: bool,
     },
+    /// Gives a key a value that expires.
+    PutExpiring {
+        /// The keyspace.
+        keyspace: String,
+        /// The key.
+        key: Blob,
+        /// The value.
+        value: Blob,
+        /// The hours that it lives.
+        hours: u64,
+        /// True if the call waits until it is durable.
+        synced: bool,
+    },
+    /// Sets the hours that values live which are put without an expiry; 0 is for ever.
+    TimeToLive {
+        /// The keyspace.
+        keyspace: String,
+        /// The hours.
+        hours: u64,
+    },
+    /// Lets hours pass.
+    Wait {
+        /// The hours.
+        hours: u64,
+    },
     /// Removes a key's value.
     Delete {
         /// The keyspace.
         keyspace: String,
         /// The key.
         key: Blob,
+        /// True if the call waits until it is durable.
+        synced: bool,
+    },
+    /// Changes a key's value by an operand.
+    Merge {
+        /// The keyspace.
+        keyspace: String,
+        /// The key.
+        key: Blob,
+        /// The operand.
+        operand: Blob,
         /// True if the call waits until it is durable.
         synced: bool,
     },
@@ -255,33 +299,6 @@ pub struct Source {
     pub snapshot: Option<u8>,
 }
 
-/// The effect of an update on a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// Appends. A value over 1,000 bytes begins anew.
-    Append(Blob),
-    /// Removes the value, or puts this one if there is none.
-    Toggle(Blob),
-    /// Removes the value.
-    Remove,
-    /// Writes the same value again.
-    Keep,
-}
-
-impl Change {
-    /// Returns the new value for the old one.
-    pub fn apply(&self, old: Option<&[u8]>) -> Option<Vec<u8>> {
-        match (self, old) {
-            (Change::Append(more), None) => Some(more.bytes()),
-            (Change::Append(more), Some(old)) if old.len() > 1000 => Some(more.bytes()),
-            (Change::Append(more), Some(old)) => Some([old, &more.bytes()].concat()),
-            (Change::Toggle(value), None) => Some(value.bytes()),
-            (Change::Toggle(_), Some(_)) | (Change::Remove, _) => None,
-            (Change::Keep, old) => old.map(<[u8]>::to_vec),
-        }
-    }
-}
-
 /// A part of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -310,6 +327,10 @@ pub enum Move {
     Next,
     /// To the previous key.
     Prev,
+}
+
+fn sync(synced: bool) -> &'static str {
+    if synced { " sync" } else { "" }
 }
 
 struct List<'a, T>(&'a [T], &'a str);
@@ -357,17 +378,6 @@ impl fmt::Display for Move {
     }
 }
 
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Change::Append(value) => write!(f, "append {value}"),
-            Change::Toggle(value) => write!(f, "toggle {value}"),
-            Change::Remove => f.write_str("remove"),
-            Change::Keep => f.write_str("keep"),
-        }
-    }
-}
-
 struct Range<'a>(&'a Bound<Blob>, &'a Bound<Blob>);
 
 impl fmt::Display for Range<'_> {
@@ -387,7 +397,7 @@ impl fmt::Display for Range<'_> {
 
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sync = |synced: &bool| if *synced { " sync" } else { "" };
+        let sync = |synced: &bool| sync(*synced);
         match self {
             Op::Put {
                 keyspace,
@@ -395,6 +405,9 @@ impl fmt::Display for Op {
                 value,
                 synced,
             } => write!(f, "put {keyspace} {key} {value}{}", sync(synced)),
+            Op::Merge { .. } | Op::PutExpiring { .. } | Op::TimeToLive { .. } | Op::Wait { .. } => {
+                self.show_other(f)
+            }
             Op::Delete {
                 keyspace,
                 key,
@@ -602,9 +615,22 @@ impl<'a> Words<'a> {
                 value: self.parse()?,
                 synced: self.sync(),
             },
+            "putx" => Op::PutExpiring {
+                keyspace,
+                key,
+                value: self.parse()?,
+                hours: self.parse()?,
+                synced: self.sync(),
+            },
             "del" => Op::Delete {
                 keyspace,
                 key,
+                synced: self.sync(),
+            },
+            "merge" => Op::Merge {
+                keyspace,
+                key,
+                operand: self.parse()?,
                 synced: self.sync(),
             },
             _ => Op::Update {
@@ -650,8 +676,8 @@ impl<'a> Words<'a> {
     fn op(&mut self) -> Result<Op, String> {
         let first = self.next()?;
         Ok(match first {
-            "put" | "del" | "delrange" | "delprefix" | "update" | "batch" | "transact"
-            | "abandon" => self.write_op(first)?,
+            "put" | "putx" | "del" | "merge" | "delrange" | "delprefix" | "update" | "batch"
+            | "transact" | "abandon" => self.write_op(first)?,
             "load" => self.load()?,
             "pop" => Op::Pop {
                 keyspace: self.name()?,
@@ -660,6 +686,13 @@ impl<'a> Words<'a> {
                     "last" => true,
                     other => return Err(format!("expected `first` or `last`, found `{other}`")),
                 },
+            },
+            "ttl" => Op::TimeToLive {
+                keyspace: self.name()?,
+                hours: self.parse()?,
+            },
+            "wait" => Op::Wait {
+                hours: self.parse()?,
             },
             "ends" => Op::Ends {
                 source: self.parse()?,
@@ -703,57 +736,6 @@ impl<'a> Words<'a> {
             "reopen" => Op::Reopen,
             "kill" => Op::Kill,
             other => return Err(format!("expected an operation, found `{other}`")),
-        })
-    }
-}
-
-impl FromStr for Source {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Source, String> {
-        let (keyspace, snapshot) = match text.split_once('@') {
-            None => (text, None),
-            Some((keyspace, slot)) => {
-                let slot = slot.parse().map_err(|e| format!("`{text}`: {e}"))?;
-                (keyspace, Some(slot))
-            }
-        };
-        Ok(Source {
-            keyspace: keyspace.to_owned(),
-            snapshot,
-        })
-    }
-}
-
-impl FromStr for Step {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Step, String> {
-        let bad = || format!("expected a step such as `f3` or `b*`, found `{text}`");
-        Ok(match text.split_at_checked(1).ok_or_else(bad)? {
-            ("f", "*") => Step::ForwardRest,
-            ("b", "*") => Step::BackwardRest,
-            ("f", n) => Step::Forward(n.parse().map_err(|_| bad())?),
-            ("b", n) => Step::Backward(n.parse().map_err(|_| bad())?),
-            _ => return Err(bad()),
-        })
-    }
-}
-
-impl FromStr for Move {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Move, String> {
-        Ok(match text {
-            "first" => Move::First,
-            "last" => Move::Last,
-            "next" => Move::Next,
-            "prev" => Move::Prev,
-            _ => match text.split_once(':') {
-                Some(("seek", key)) => Move::Seek(key.parse()?),
-                Some(("upto", key)) => Move::SeekForPrev(key.parse()?),
-                _ => return Err(format!("expected a move of a cursor, found `{text}`")),
-            },
         })
     }
 }

@@ -9,11 +9,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{
-    Db, Durability, Error, ErrorKind, Event, KeyOrder, Keyspace, Operations, Result, Snapshot,
+    Db, Durability, Error, ErrorKind, Event, Expiry, KeyOrder, Keyspace, Operations, Result,
+    Snapshot,
 };
 use hedgerow_copies::backup::{Options, Repository};
 use tempfile::TempDir;
@@ -21,9 +23,11 @@ use tempfile::TempDir;
 use crate::answer;
 use crate::blob::Blob;
 use crate::model::Model;
-use crate::ops::{self, Op, Source, Write};
+use crate::operator::Notes;
+use crate::ops::{self, Keys, Op, Source, Write};
 use crate::order::{self, ANY_KEY, Deleted, Position};
 use crate::setup::{DiskSpec, Setup, suited};
+use crate::shifted_clock::ShiftedClock;
 use transact::Writes;
 
 /// The keyspaces at the beginning of every run.
@@ -157,6 +161,8 @@ pub struct Runner {
     checkpoints: u32,
     /// Merges and moves since the last operation began.
     merges: Arc<AtomicU64>,
+    /// The clock of all databases of the run: it is not set back by openings and kills.
+    clock: Arc<ShiftedClock>,
 }
 
 /// The limit on merges and moves of one operation. Beyond it merging does not end: real operations
@@ -187,6 +193,7 @@ impl Runner {
             db: None,
             checkpoints: 0,
             merges: Arc::default(),
+            clock: Arc::new(ShiftedClock::new(setup)),
         };
         runner.open()?;
         for name in KEYSPACES {
@@ -222,6 +229,7 @@ impl Runner {
         };
         let mut builder = Db::builder(self.path(name))
             .listener(count)
+            .merge_operator(Notes)
             .memory_budget(self.setup.budget_bytes)
             .read_mode(self.setup.read_mode)
             .workers(self.setup.workers.unwrap_or(0))
@@ -236,9 +244,13 @@ impl Runner {
     }
 
     fn environment(&self) -> Environment {
-        match &self.disk {
+        let environment = match &self.disk {
             Disk::Simulated(disk, seed) => Environment::simulated(disk, *seed),
             Disk::Directory(_) => Environment::os(),
+        };
+        Environment {
+            clock: self.clock.clone(),
+            ..environment
         }
     }
 
@@ -293,7 +305,9 @@ impl Runner {
         self.merges.store(0, Ordering::Relaxed);
         match op {
             Op::Put { .. }
+            | Op::PutExpiring { .. }
             | Op::Delete { .. }
+            | Op::Merge { .. }
             | Op::DeleteRange { .. }
             | Op::Update { .. }
             | Op::Batch { .. }
@@ -332,6 +346,7 @@ impl Runner {
                         .wait()?,
                 }
             }
+            Op::PutExpiring { .. } => self.put_expiring(op)?,
             Op::Delete {
                 keyspace,
                 key,
@@ -345,31 +360,26 @@ impl Runner {
                         .wait()?,
                 }
             }
+            Op::Merge {
+                keyspace,
+                key,
+                operand,
+                synced,
+            } => {
+                let keyspace = self.keyspace(keyspace)?;
+                let (key, operand) = (key.bytes(), operand.bytes());
+                match self.setup.workers {
+                    None => keyspace.merge_with(key, operand, durability(*synced))?,
+                    Some(_) => keyspace
+                        .merge_async(key, operand, durability(*synced))
+                        .wait()?,
+                }
+            }
             Op::DeleteRange {
                 keyspace,
                 keys,
                 synced,
-            } => {
-                let keyspace = self.keyspace(keyspace)?;
-                let durability = durability(*synced);
-                let is_async = self.setup.workers.is_some();
-                match order::deleted(keyspace, keys, &[])? {
-                    Deleted::Range(range) if is_async => {
-                        keyspace.delete_range_async(range, durability).wait()?;
-                    }
-                    Deleted::Range(range) => keyspace.delete_range_with(range, durability)?,
-                    Deleted::Prefix(prefix) if is_async => {
-                        keyspace.delete_prefix_async(prefix, durability).wait()?;
-                    }
-                    Deleted::Prefix(prefix) => keyspace.delete_prefix_with(prefix, durability)?,
-                    Deleted::Each(keys) => {
-                        let mut batch = self.db()?.batch();
-                        let mut keys = keys.iter();
-                        keys.try_for_each(|key| batch.delete(keyspace, key).map(drop))?;
-                        batch.commit(durability)?;
-                    }
-                }
-            }
+            } => self.delete_range(self.keyspace(keyspace)?, keys, durability(*synced))?,
             Op::Update {
                 keyspace,
                 key,
@@ -416,9 +426,54 @@ impl Runner {
         Ok(answer::done())
     }
 
+    fn delete_range(&self, keyspace: &Keyspace, keys: &Keys, durability: Durability) -> Result<()> {
+        let is_async = self.setup.workers.is_some();
+        match order::deleted(keyspace, keys, &[])? {
+            Deleted::Range(range) if is_async => {
+                keyspace.delete_range_async(range, durability).wait()?;
+            }
+            Deleted::Range(range) => keyspace.delete_range_with(range, durability)?,
+            Deleted::Prefix(prefix) if is_async => {
+                keyspace.delete_prefix_async(prefix, durability).wait()?;
+            }
+            Deleted::Prefix(prefix) => keyspace.delete_prefix_with(prefix, durability)?,
+            Deleted::Each(keys) => {
+                let mut batch = self.db()?.batch();
+                let mut keys = keys.iter();
+                keys.try_for_each(|key| batch.delete(keyspace, key).map(drop))?;
+                batch.commit(durability)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_expiring(&self, op: &Op) -> Result<()> {
+        let Op::PutExpiring {
+            keyspace,
+            key,
+            value,
+            hours,
+            synced,
+        } = op
+        else {
+            unreachable!("{op} does not expire")
+        };
+        let keyspace = self.keyspace(keyspace)?;
+        let (key, value) = (key.bytes(), value.bytes());
+        let (expiry, durability) = (Expiry::In(hours_of(*hours)), durability(*synced));
+        match self.setup.workers {
+            None => keyspace.put_expiring_with(key, value, expiry, durability),
+            Some(_) => keyspace
+                .put_expiring_async(key, value, expiry, durability)
+                .wait(),
+        }
+    }
+
     /// Adds a write to a batch. Returns false if it is refused as it must be.
     fn add(&self, batch: &mut impl Writes, write: &Write, before: &[Write]) -> Result<bool> {
-        let (Write::One { keyspace: name, .. } | Write::DeleteRange { keyspace: name, .. }) = write;
+        let (Write::One { keyspace: name, .. }
+        | Write::Merge { keyspace: name, .. }
+        | Write::DeleteRange { keyspace: name, .. }) = write;
         let Ok(keyspace) = self.keyspace(name) else {
             return Ok(false);
         };
@@ -429,9 +484,16 @@ impl Runner {
                 ..
             } => batch.put(keyspace, key.bytes(), value.bytes()),
             Write::One { key, .. } => batch.delete(keyspace, &key.bytes()),
+            Write::Merge { key, operand, .. } => {
+                batch.merge(keyspace, key.bytes(), operand.bytes())
+            }
             Write::DeleteRange { keys, .. } => {
                 let key_of = |write: &Write| match write {
-                    Write::One { keyspace, key, .. } if keyspace == name => Some(key.bytes()),
+                    Write::One { keyspace, key, .. } | Write::Merge { keyspace, key, .. }
+                        if keyspace == name =>
+                    {
+                        Some(key.bytes())
+                    }
                     _ => None,
                 };
                 let takes = |key: &Vec<u8>| order::takes(self.setup.order, key);
@@ -584,6 +646,11 @@ impl Runner {
                 let keyspace = self.keyspace(keyspace)?;
                 keyspace.retune(suited(design.clone(), keyspace.layout().order))?;
             }
+            Op::TimeToLive { keyspace, hours } => {
+                let hours = (*hours > 0).then(|| hours_of(*hours));
+                self.keyspace(keyspace)?.set_time_to_live(hours)?;
+            }
+            Op::Wait { hours } => self.clock.advance(hours_of(*hours)),
             Op::Sync => self.db()?.sync()?,
             Op::Verify => drop(self.db()?.verify()?),
             Op::Reopen => self.reopen()?,
@@ -702,6 +769,10 @@ pub fn contents(db: &Db) -> Result<String> {
             .iter()
             .map(|(name, digest)| (name.as_str(), *digest)),
     ))
+}
+
+fn hours_of(hours: u64) -> Duration {
+    Duration::from_secs(3600 * hours)
 }
 
 fn durability(synced: bool) -> Durability {

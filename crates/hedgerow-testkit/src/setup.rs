@@ -9,6 +9,8 @@ use hedgerow::{
     PolicySpec, Residency, TableSpec,
 };
 
+use crate::operator;
+
 /// Everything of a run except the script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
@@ -79,6 +81,7 @@ impl Setup {
         Layout {
             order: self.order,
             partitioning: self.partitioning.clone(),
+            merge_operator: Some(operator::NAME.into()),
         }
     }
 }

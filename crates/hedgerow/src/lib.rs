@@ -17,9 +17,11 @@
 //! that may be used from any thread.
 //!
 //! * Writes: [`Keyspace::put`], [`Keyspace::delete`], [`Keyspace::update`] (an atomic read and
-//!   write), [`Batch`] (atomic over several keyspaces), [`Keyspace::bulk_load`]. Each is
-//!   [`Durability::Buffered`] or [`Durability::Synced`]. [`Db::transact`] reads and writes any keys
-//!   as if nobody else did; an [`IndexedBatch`] reads its own writes.
+//!   write), [`Keyspace::merge`] (a change by a [`MergeOperator`], without a read),
+//!   [`Keyspace::put_expiring`], [`Batch`] (atomic over several keyspaces),
+//!   [`Keyspace::bulk_load`]. Each is [`Durability::Buffered`] or [`Durability::Synced`].
+//!   [`Db::transact`] reads and writes any keys as if nobody else did; an [`IndexedBatch`] reads
+//!   its own writes.
 //! * Reads: [`Keyspace::get`], [`Keyspace::get_if_cached`] (without reading a file),
 //!   [`Keyspace::multi_get`], [`Keyspace::scan`] from both ends, [`Cursor`]. A [`Snapshot`] does
 //!   all of them at one moment.
@@ -61,8 +63,11 @@ pub use api::keyspace::Keyspace;
 pub use api::repair::{Missing, RepairReport, repair, repair_with};
 pub use api::snapshot::Snapshot;
 pub use api::transaction::{Isolation, Transaction, TransactionOptions};
+pub use base::compaction_filter::{CompactionFilter, FilterPass, FilteredMerge, Verdict};
 pub use base::entry::{KEY_BYTES_MAX, Kind as EntryKind, VALUE_BYTES_MAX};
 pub use base::error::{Error, ErrorKind, Result};
+pub use base::expiry::Expiry;
+pub use base::merge_operator::{MergeError, MergeOperator};
 pub use base::options::{
     Compression, CutSpec, Design, Durability, FilterSpec, IndexSpec, KeyOrder, Layout, LevelPaths,
     LevelSpec, Partitioning, PolicySpec, PrefixRule, Residency, TableSpec,

@@ -114,6 +114,15 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
             let name = shown(name.as_bytes());
             format!("keyspace {} gets the name {name}", id.0)
         }
+        Change::SetMergeOperator { id, name } => {
+            let name = shown(name.as_bytes());
+            format!("keyspace {} gets the merge operator {name}", id.0)
+        }
+        Change::SetTimeToLive { id, ms: 0 } => format!("keyspace {} keeps its puts", id.0),
+        Change::SetTimeToLive { id, ms } => {
+            format!("keyspace {} keeps its puts for {ms} ms", id.0)
+        }
+        Change::Clock { ms } => format!("entries expired by {ms} ms since 1970"),
         Change::SetSelfTuning { id, on } => match on {
             true => format!("keyspace {} tunes itself", id.0),
             false => format!("keyspace {} does not tune itself", id.0),
@@ -262,6 +271,13 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
         Change::RenameKeyspace { id, name } => json!({
             "change": "rename keyspace", "keyspace": id.0, "name": name,
         }),
+        Change::SetMergeOperator { id, name } => json!({
+            "change": "set merge operator", "keyspace": id.0, "operator": name,
+        }),
+        Change::SetTimeToLive { id, ms } => json!({
+            "change": "set time to live", "keyspace": id.0, "milliseconds": ms,
+        }),
+        Change::Clock { ms } => json!({ "change": "clock", "milliseconds": ms }),
         Change::SetSelfTuning { id, on } => json!({
             "change": "self-tuning", "keyspace": id.0, "on": on,
         }),
@@ -354,6 +370,7 @@ fn added_object(place: &Placement, table: &TableFacts, encoding: Encoding) -> Va
     object["bytes"] = json!(table.file_bytes);
     object["entries"] = json!(table.entries);
     object["tombstones"] = json!(table.tombstones);
+    object["operands"] = json!(table.operands);
     object["range_tombstones"] = json!(table.range_tombstones);
     object["smallest_key"] = encoding.encode_json(&table.smallest_key);
     object["largest_key"] = encoding.encode_json(&table.largest_key);

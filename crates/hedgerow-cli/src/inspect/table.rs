@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use hedgerow::TableSpec;
-use hedgerow::inspect::{FilterDescription, Part, StoredEntry, StoredValue, Table, TablePage};
+use hedgerow::inspect::{
+    FilterDescription, Part, StoredEntry, StoredValue, Table, TableFacts, TablePage,
+};
 use serde_json::{Value, json};
 
 use super::{Report, name};
@@ -123,9 +125,7 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
             count(facts.smallest_seqno.0),
             count(facts.largest_seqno.0),
         );
-        if facts.range_tombstones > 0 {
-            text += &format!("\n  {}", counted(facts.range_tombstones, "range tombstone"));
-        }
+        text += &rare_entries(&facts);
         object["properties"] = json!({
             "format": facts.format,
             "keyspace": facts.keyspace,
@@ -134,6 +134,7 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
             "run": facts.run,
             "entries": facts.entries,
             "tombstones": facts.tombstones,
+            "operands": facts.operands,
             "range_tombstones": facts.range_tombstones,
             "raw_bytes": facts.raw_bytes,
             "smallest_key": encoding.encode_json(smallest),
@@ -144,6 +145,19 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
         });
     }
     report.tell(&text, &object);
+}
+
+/// The entries that most tables do not have.
+fn rare_entries(facts: &TableFacts) -> String {
+    let mut text = String::new();
+    let rare = [
+        (facts.operands, "operand"),
+        (facts.range_tombstones, "range tombstone"),
+    ];
+    for (number, what) in rare.into_iter().filter(|(number, _)| *number > 0) {
+        text += &format!("\n  {}", counted(number, what));
+    }
+    text
 }
 
 fn print_page(page: &TablePage, entries: bool, encoding: Encoding, report: &mut Report<'_>) {

@@ -31,11 +31,11 @@ impl Clock for OsClock {
         self.start.elapsed()
     }
 
-    fn unix_seconds(&self) -> u64 {
+    fn unix_millis(&self) -> u64 {
         // A machine whose clock is before 1970 has no date to show.
         SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(0, |time| time.as_secs())
+            .map_or(0, |time| time.as_millis() as u64)
     }
 
     fn sleep(&self, duration: Duration) {

@@ -33,8 +33,8 @@ impl Clock for SimClock {
         Duration::from_nanos(self.now_ns.load(Ordering::SeqCst))
     }
 
-    fn unix_seconds(&self) -> u64 {
-        SimClock::START_UNIX_SECONDS + self.now().as_secs()
+    fn unix_millis(&self) -> u64 {
+        SimClock::START_UNIX_SECONDS * 1000 + self.now().as_millis() as u64
     }
 
     fn sleep(&self, duration: Duration) {

@@ -114,6 +114,7 @@ fn open(options: &Options, dir: &Path) -> Result<(Db, Vec<Keyspace>)> {
     let layout = Layout {
         order: options.order,
         partitioning: options.partitions.clone(),
+        ..Layout::default()
     };
     let keyspaces = NAMES.map(|name| db.keyspace_with(name, layout.clone(), design.clone()));
     let keyspaces = keyspaces.into_iter().collect::<Result<_>>()?;

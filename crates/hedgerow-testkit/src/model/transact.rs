@@ -1,12 +1,13 @@
 //! Transactions in the model: the reads of a snapshot with the transaction's own writes, and
 //! whether somebody else came first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
+use std::sync::Arc;
 
 use hedgerow::ErrorKind;
 
-use super::{Answer, Model};
+use super::{Answer, Expiring, Map, Model};
 use crate::answer;
 use crate::ops::{TransactionStep, Write};
 
@@ -21,21 +22,24 @@ struct Running<'a> {
     changed: BTreeSet<(u32, Vec<u8>)>,
 }
 
+/// The contents and the times of expiry.
+type State = (BTreeMap<u32, Arc<Map>>, BTreeMap<(u32, Vec<u8>), Expiring>);
+
 impl Model {
     pub(super) fn transact(&mut self, steps: &[TransactionStep], commits: bool) -> Answer {
         let mut running = Running::default();
-        let mut theirs = self.live.clone();
+        let mut theirs = self.state();
         let mut saved = Vec::new();
         let mut lines = Vec::new();
         for step in steps {
             let line = match step {
                 TransactionStep::Save => {
-                    saved.push((self.live.clone(), running.writes.len()));
+                    saved.push((self.state(), running.writes.len()));
                     Ok(answer::done())
                 }
                 TransactionStep::Back => {
-                    if let Some((live, writes)) = saved.last() {
-                        self.live.clone_from(live);
+                    if let Some((state, writes)) = saved.last() {
+                        (self.live, self.expiring) = state.clone();
                         running.writes.truncate(*writes);
                     }
                     Ok(answer::done())
@@ -45,9 +49,9 @@ impl Model {
                     key,
                     value,
                 } => {
-                    mem::swap(&mut self.live, &mut theirs);
+                    self.swap(&mut theirs);
                     let line = self.write(keyspace, key, Some(value.bytes()));
-                    mem::swap(&mut self.live, &mut theirs);
+                    self.swap(&mut theirs);
                     if line.is_ok() {
                         let id = self.handles[keyspace.as_str()];
                         running.changed.insert((id, key.bytes()));
@@ -67,7 +71,7 @@ impl Model {
             };
             lines.push(line.unwrap_or_else(answer::error));
         }
-        self.live = theirs;
+        (self.live, self.expiring) = theirs;
         lines.push(match commits {
             false => answer::nothing(),
             true if running.conflicts() => answer::error(ErrorKind::Conflict),
@@ -79,6 +83,16 @@ impl Model {
             }
         });
         Ok(lines.join(" ; "))
+    }
+
+    /// All that a transaction may change.
+    fn state(&self) -> State {
+        (self.live.clone(), self.expiring.clone())
+    }
+
+    fn swap(&mut self, other: &mut State) {
+        mem::swap(&mut self.live, &mut other.0);
+        mem::swap(&mut self.expiring, &mut other.1);
     }
 
     fn read_in(&self, step: &TransactionStep, running: &mut Running<'_>) -> Answer {
@@ -108,11 +122,14 @@ impl Model {
     }
 }
 
+/// Returns true if a write decides about the value of a key.
 fn writes(write: &Write, name: &str, key: &[u8]) -> bool {
     match write {
         Write::One {
             keyspace, key: of, ..
         } => keyspace == name && of.bytes() == key,
+        // It is combined with the value below, which is read.
+        Write::Merge { .. } => false,
         Write::DeleteRange { keyspace, keys } => keyspace == name && keys.holds(key),
     }
 }

@@ -17,6 +17,15 @@ pub enum Write {
         /// The value; `None` deletes.
         value: Option<Blob>,
     },
+    /// Changes a key's value by an operand.
+    Merge {
+        /// The keyspace.
+        keyspace: String,
+        /// The key.
+        key: Blob,
+        /// The operand.
+        operand: Blob,
+    },
     /// Removes the values of the keys of a range.
     DeleteRange {
         /// The keyspace.
@@ -35,6 +44,11 @@ impl fmt::Display for Write {
                 value: Some(value),
             } => write!(f, "put {keyspace} {key} {value}"),
             Write::One { keyspace, key, .. } => write!(f, "del {keyspace} {key}"),
+            Write::Merge {
+                keyspace,
+                key,
+                operand,
+            } => write!(f, "merge {keyspace} {key} {operand}"),
             Write::DeleteRange { keyspace, keys } => keys.show(keyspace, f),
         }
     }
@@ -62,6 +76,11 @@ impl Words<'_> {
                 keyspace,
                 key: self.parse()?,
                 value: None,
+            },
+            "merge" => Write::Merge {
+                keyspace,
+                key: self.parse()?,
+                operand: self.parse()?,
             },
             "delrange" | "delprefix" => Write::DeleteRange {
                 keyspace,

@@ -14,6 +14,7 @@ use crate::ops::{TransactionStep, Write};
 pub(super) trait Writes {
     fn put(&mut self, keyspace: &Keyspace, key: Vec<u8>, value: Vec<u8>) -> Result<()>;
     fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()>;
+    fn merge(&mut self, keyspace: &Keyspace, key: Vec<u8>, operand: Vec<u8>) -> Result<()>;
     fn delete_range(&mut self, keyspace: &Keyspace, range: impl RangeBounds<Vec<u8>>)
     -> Result<()>;
     fn delete_prefix(&mut self, keyspace: &Keyspace, prefix: Vec<u8>) -> Result<()>;
@@ -27,6 +28,9 @@ macro_rules! writes {
             }
             fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
                 <$batch>::delete(self, keyspace, key).map(drop)
+            }
+            fn merge(&mut self, keyspace: &Keyspace, key: Vec<u8>, operand: Vec<u8>) -> Result<()> {
+                <$batch>::merge(self, keyspace, key, operand).map(drop)
             }
             fn delete_range(
                 &mut self,

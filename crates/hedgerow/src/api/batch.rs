@@ -9,8 +9,10 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::api::keyspace::Keyspace;
-use crate::base::entry::{KeyHash, Kind, SeqNo, Tag, check_value};
+use crate::base::entry::{Flags, KeyHash, Kind, SeqNo, Tag, check_value};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::expiry;
+use crate::base::expiry::Expiry;
 use crate::base::options::Durability;
 use crate::paths::conflicts::{Basis, Check};
 use crate::paths::delete_range;
@@ -58,6 +60,8 @@ pub enum BatchOp<'a> {
         key: &'a [u8],
         /// The value.
         value: &'a [u8],
+        /// Its expiry.
+        expiry: Expiry,
     },
     /// A delete.
     Delete {
@@ -65,6 +69,15 @@ pub enum BatchOp<'a> {
         keyspace: String,
         /// The key.
         key: &'a [u8],
+    },
+    /// An operand of a merge operator.
+    Merge {
+        /// The name of the keyspace.
+        keyspace: String,
+        /// The key.
+        key: &'a [u8],
+        /// The operand.
+        operand: &'a [u8],
     },
     /// The part of a range delete in one tree.
     DeleteRange {
@@ -106,8 +119,40 @@ impl Batch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<&mut Batch> {
-        check_value(value.as_ref())?;
-        self.push(keyspace, Tag::PUT, key.as_ref(), value.as_ref())
+        let at = keyspace.cell().facts.expiry_of_puts(|| self.engine.time());
+        self.push_put(keyspace, key.as_ref(), value.as_ref(), at)
+    }
+
+    /// Adds a put of a value that expires ([`Keyspace::put_expiring`]). The time of
+    /// [`Expiry::In`] begins now.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn put_expiring(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: Expiry,
+    ) -> Result<&mut Batch> {
+        let at = expiry.time(|| self.engine.time());
+        self.push_put(keyspace, key.as_ref(), value.as_ref(), at)
+    }
+
+    fn push_put(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        at: Option<u64>,
+    ) -> Result<&mut Batch> {
+        check_value(value)?;
+        let Some(at) = at else {
+            return self.push(keyspace, Tag::PUT, key, value);
+        };
+        self.engine.expiry.note_use();
+        let (tag, stored) = expiry::stored(at, value);
+        self.push(keyspace, tag, key, &stored)
     }
 
     /// Adds a delete.
@@ -116,6 +161,22 @@ impl Batch {
     /// As [`Batch::put`].
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<&mut Batch> {
         self.push(keyspace, Tag::DELETE, key.as_ref(), b"")
+    }
+
+    /// Adds an operand, which the merge operator of the keyspace combines with the value of the key
+    /// ([`Keyspace::merge`]).
+    ///
+    /// # Errors
+    /// As [`Batch::put`] and [`Keyspace::merge`].
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<&mut Batch> {
+        check_value(operand.as_ref())?;
+        keyspace.check_operand(operand.as_ref())?;
+        self.push(keyspace, Tag::MERGE, key.as_ref(), operand.as_ref())
     }
 
     /// Adds a delete of all keys of a range ([`Keyspace::delete_range`]). It counts as an operation
@@ -188,11 +249,21 @@ impl Batch {
                     from: key,
                     to: op.value,
                 },
-                _ => BatchOp::Put {
+                Kind::Merge => BatchOp::Merge {
                     keyspace,
                     key,
-                    value: op.value,
+                    operand: op.value,
                 },
+                _ => {
+                    let expires = op.tag.flags.has(Flags::EXPIRES);
+                    let timed = expires.then(|| expiry::split(op.value).ok()).flatten();
+                    BatchOp::Put {
+                        keyspace,
+                        key,
+                        value: timed.map_or(op.value, |(_, value)| value),
+                        expiry: Expiry::of(timed.map(|(at, _)| at)),
+                    }
+                }
             })
         })
     }

@@ -15,6 +15,7 @@ use crate::api::batch::{Batch, IndexedBatch};
 use crate::api::keyspace::{Keyspace, check_name};
 use crate::api::snapshot::Snapshot;
 use crate::base::error::Result;
+use crate::base::merge_operator::{MergeOperator, Operators};
 use crate::base::options::{Design, Layout, LevelPaths};
 use crate::base::runtime::lock;
 use crate::base::stats::{DbStats, Event};
@@ -32,7 +33,7 @@ use crate::paths::verify;
 use crate::paths::verify::{VerifyProgress, VerifyReport};
 use crate::paths::write;
 use crate::table::memory::BUDGET_BYTES_DEFAULT;
-use crate::tree::engine::{Engine, Handle};
+use crate::tree::engine::{Engine, Handle, KeyspaceCell};
 use crate::tree::version::manifest;
 
 /// A database: a directory of keyspaces. A cheap handle, `Send + Sync`.
@@ -153,6 +154,14 @@ impl Builder {
     /// default. Each number is 1e-9 to 1e15.
     pub fn device(mut self, device: Device) -> Builder {
         self.options.device = device;
+        self
+    }
+
+    /// Registers a merge operator, for keyspaces that name it
+    /// ([`Layout::merge_operator`](crate::Layout::merge_operator)). It takes the place of another
+    /// one with its name. The built-in operators need no registration.
+    pub fn merge_operator(mut self, operator: impl MergeOperator) -> Builder {
+        self.options.operators.add(Arc::new(operator));
         self
     }
 
@@ -317,6 +326,7 @@ impl Db {
                 workers: 0,
                 worker_queue_tasks: asynchronous::QUEUE_TASKS_MAX,
                 device: Device::nvme(),
+                operators: Operators::default(),
                 level_paths: None,
             },
         }
@@ -430,7 +440,9 @@ impl Db {
         check_name(name)?;
         layout.check()?;
         let found = self.engine.catalog.load().keyspaces.get(name).cloned();
-        let cell = match found {
+        let is_whole =
+            |cell: &Arc<KeyspaceCell>| keyspaces::missing_operator(cell, &layout).is_none();
+        let cell = match found.filter(is_whole) {
             Some(cell) => cell,
             None => {
                 let wanted = (name, layout.clone(), design.clone().unwrap_or_default());

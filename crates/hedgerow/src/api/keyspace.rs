@@ -2,6 +2,8 @@
 
 mod conditional;
 mod end_entries;
+mod expiring;
+mod merging;
 mod outside;
 mod range_deletes;
 
@@ -10,8 +12,10 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use crate::base::entry::{KeyHash, KeyspaceId, SeqNo, Tag, check_value};
+use crate::base::compaction_filter::CompactionFilter;
+use crate::base::entry::{KeyHash, KeyspaceId, Tag, check_stored};
 use crate::base::error::{Error, Result};
+use crate::base::expiry::Moment;
 use crate::base::options::{Design, Durability, Layout};
 use crate::base::slice::Slice;
 use crate::base::stats::KeyspaceStats;
@@ -34,8 +38,8 @@ use crate::paths::scan::{
 use crate::paths::self_tuning;
 use crate::paths::statistics;
 use crate::paths::write;
-use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
-use crate::tree::engine::{Engine, Handle, KeyspaceCell, stripe};
+use crate::paths::write::{Condition, Outcome, WriteOp};
+use crate::tree::engine::{Engine, Handle, KeyspaceCell};
 use crate::tree::partition::KeyBounds;
 use crate::tree::wal::record::Payload;
 
@@ -93,7 +97,13 @@ impl Keyspace {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.check_not_dropped()?;
         let state = self.cell.state.load();
-        read::get(&self.engine, &state, key.as_ref(), SeqNo::MAX, Want::Value)
+        read::get(
+            &self.engine,
+            &state,
+            key.as_ref(),
+            Moment::PRESENT,
+            Want::Value,
+        )
     }
 
     /// Gives a key a value at this durability. Cost of `Synced`: one sync of the log, which
@@ -107,8 +117,12 @@ impl Keyspace {
         value: impl AsRef<[u8]>,
         durability: Durability,
     ) -> Result<()> {
-        self.write(Tag::PUT, key.as_ref(), value.as_ref(), None, durability)
-            .map(drop)
+        let (key, value) = (key.as_ref(), value.as_ref());
+        match self.cell.facts.expiry_of_puts(|| self.engine.time()) {
+            None => self.write(Tag::PUT, key, value, None, durability),
+            at => self.write_put(key, value, at, None, durability),
+        }
+        .map(drop)
     }
 
     /// Deletes a key, buffered. The key need not have a value.
@@ -131,7 +145,7 @@ impl Keyspace {
     /// Replaces a key's value atomically: no other write to the key comes between reading the old
     /// value and writing the new one. `new` receives the old value and returns the new one; `None`
     /// is no value. `new` may be called several times. Returns the new value. Writes nothing if the
-    /// new value is the old one.
+    /// new value is the old one. The time of expiry stays as it is.
     ///
     /// ```
     /// # use hedgerow::{Db, Layout};
@@ -209,39 +223,12 @@ impl Keyspace {
         mut new: impl FnMut(Option<&[u8]>) -> std::result::Result<Option<Vec<u8>>, E>,
         durability: Durability,
     ) -> std::result::Result<Option<Slice>, E> {
-        let key = key.as_ref();
-        self.cell.facts.order.check(key)?;
-        let stripe = stripe(KeyHash::of(key, self.cell.facts.seed));
-        loop {
-            // Loaded before the old value is read, so that a clear in between is noticed.
-            let routing_epoch = self.engine.routing_epoch();
-            let seen = self.engine.writer()?.latest_write(stripe);
-            self.engine.publisher.wait(seen.0);
-            let old = self.get(key)?;
-            let replacement = new(old.as_deref())?;
-            if replacement.as_deref() == old.as_deref() {
-                if durability == Durability::Synced {
-                    write::sync(&self.engine)?;
-                }
-                return Ok(old);
-            }
-            let (tag, value) = match &replacement {
-                Some(value) => (Tag::PUT, value.as_slice()),
-                None => (Tag::DELETE, &b""[..]),
-            };
-            let basis = Condition {
-                routing_epoch,
-                unchanged: Some(Unchanged::Key {
-                    stripe,
-                    seen,
-                    nearest_to: None,
-                }),
-            };
-            if self.write(tag, key, value, Some(basis), durability)? {
-                return Ok(replacement.map(|value| Slice::copy_from(&value)));
-            }
-            self.engine.stats.update_retries.add(1);
-        }
+        self.update_entry(key.as_ref(), durability, |old, expiry| {
+            let is_new = old.is_none();
+            let default = || self.cell.facts.expiry_of_puts(|| self.engine.time());
+            let new = new(old)?;
+            Ok(new.map(|value| (value, if is_new { default() } else { expiry })))
+        })
     }
 
     /// Puts entries directly into tables, past the log and the memtables: the way to fill a
@@ -310,7 +297,7 @@ impl Keyspace {
         durability: Durability,
     ) -> Result<bool> {
         self.cell.facts.order.check(key)?;
-        check_value(value)?;
+        check_stored(tag, value)?;
         let hash = KeyHash::of(key, self.cell.facts.seed);
         // A listener that writes in the middle of a write finds the payload taken.
         let mut payload = PAYLOAD.take();
@@ -370,7 +357,7 @@ impl Keyspace {
     pub fn get_if_cached(&self, key: impl AsRef<[u8]>) -> Result<MemoryAnswer> {
         self.check_not_dropped()?;
         let state = self.cell.state.load();
-        read::get_if_cached(&self.engine, &state, key.as_ref(), SeqNo::MAX)
+        read::get_if_cached(&self.engine, &state, key.as_ref(), Moment::PRESENT)
     }
 
     /// Returns true if the key has a value. Cost: as [`Keyspace::get`], but a long value is not
@@ -385,7 +372,7 @@ impl Keyspace {
             &self.engine,
             &state,
             key.as_ref(),
-            SeqNo::MAX,
+            Moment::PRESENT,
             Want::Existence,
         )?;
         Ok(found.is_some())
@@ -412,7 +399,7 @@ impl Keyspace {
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
         self.check_not_dropped()?;
         let state = self.cell.state.load();
-        read::multi_get(&self.engine, &state, keys, SeqNo::MAX)
+        read::multi_get(&self.engine, &state, keys, Moment::PRESENT)
     }
 
     /// Scans the keys of a range with their values, in order, from both ends, as they are now.
@@ -639,6 +626,16 @@ impl Keyspace {
         self_tuning::set(&self.engine, &self.cell, on)
     }
 
+    /// Sets the filter that merges ask about values from now on; `None` is none. It is not stored:
+    /// a program sets it after opening the keyspace. [`Keyspace::compact`] asks it about
+    /// everything.
+    ///
+    /// It is not asked about values that an open snapshot sees. If a snapshot is taken during a
+    /// merge in which the filter has changed something, the merge is made again without it.
+    pub fn set_compaction_filter(&self, filter: Option<Arc<dyn CompactionFilter>>) {
+        self.cell.facts.set_compaction_filter(filter);
+    }
+
     /// Removes all entries, at once. The files of the tables are removed when no snapshot or cursor
     /// reads them. The clear, and everything written before it, is durable when this returns.
     /// Cost: a sync of the log and one of the manifest; writes of other threads wait for both.
@@ -659,7 +656,7 @@ impl Keyspace {
 
     /// The layout of the keyspace.
     pub fn layout(&self) -> Layout {
-        self.cell.facts.layout.clone()
+        self.cell.facts.layout()
     }
 
     /// The design in force.

@@ -50,6 +50,7 @@ use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::{Engine, log_dir};
 use crate::tree::partition;
 use crate::tree::partition::tables_dir;
+use crate::tree::snapshot_list::Held;
 use crate::tree::version::edit::{Change, KeyspaceDescription};
 use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
@@ -325,7 +326,7 @@ fn guess_partitioning(
     let fits = |guess: &Partitioning| {
         let layout = Layout {
             partitioning: guess.clone(),
-            ..keyspace.layout
+            ..keyspace.layout.clone()
         };
         let router = partition::router(&layout, keyspace.seed);
         let is_of = |key: &[u8], p| router.route(key, KeyHash::of(key, keyspace.seed)) == p;
@@ -408,7 +409,7 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&FoundTabl
         .iter()
         .map(|table| table.ranges())
         .collect::<Vec<_>>();
-    let mut retain = Retain::new(&[], RangeTombstones::merged(&lists));
+    let mut retain = Retain::new(&Held::default(), RangeTombstones::merged(&lists));
     let mut last: Option<(Vec<u8>, SeqNo)> = None;
     merged.seek_first()?;
     while let Some(entry) = merged.entry() {

@@ -45,13 +45,15 @@ impl Snapshot {
         // The trees of that number: no keyspace is cleared or dropped between the two.
         let catalog = || engine.catalog.load_full();
         let snapshots = &engine.snapshots;
-        let (registration, seqno, catalog) = snapshots.register(&engine.publisher, taken, catalog);
+        let (registration, (seqno, time), catalog) =
+            snapshots.register(&engine.publisher, taken, || engine.time(), catalog);
         let engine = engine.clone();
         Ok(Snapshot(Arc::new(SnapshotGuard {
             engine,
             registration,
             seqno,
             taken,
+            time,
             catalog,
         })))
     }
@@ -59,6 +61,11 @@ impl Snapshot {
     /// The sequence number at which it reads.
     pub fn number(&self) -> u64 {
         self.0.seqno.0
+    }
+
+    /// The time by which entries have expired for it, in milliseconds.
+    pub(crate) fn time(&self) -> u64 {
+        self.0.time
     }
 
     /// The time since it was taken.
@@ -82,7 +89,7 @@ impl Snapshot {
             &self.0.engine,
             state,
             key.as_ref(),
-            self.0.seqno,
+            self.0.moment(),
             Want::Value,
         )
     }
@@ -97,7 +104,7 @@ impl Snapshot {
         key: impl AsRef<[u8]>,
     ) -> Result<MemoryAnswer> {
         let state = self.state(keyspace)?;
-        read::get_if_cached(&self.0.engine, state, key.as_ref(), self.0.seqno)
+        read::get_if_cached(&self.0.engine, state, key.as_ref(), self.0.moment())
     }
 
     /// Returns true if the key had a value at the snapshot.
@@ -110,7 +117,7 @@ impl Snapshot {
             &self.0.engine,
             state,
             key.as_ref(),
-            self.0.seqno,
+            self.0.moment(),
             Want::Existence,
         )?;
         Ok(found.is_some())
@@ -125,7 +132,7 @@ impl Snapshot {
         keyspace: &Keyspace,
         keys: &[K],
     ) -> Result<Vec<Option<Slice>>> {
-        read::multi_get(&self.0.engine, self.state(keyspace)?, keys, self.0.seqno)
+        read::multi_get(&self.0.engine, self.state(keyspace)?, keys, self.0.moment())
     }
 
     /// Scans the keys of a range at the snapshot, with their values, from both ends.

@@ -79,7 +79,7 @@ pub enum Kind {
     Delete = 0,
     /// The key has this value.
     Put = 1,
-    /// Reserved: an operand to be merged with older values.
+    /// An operand that a merge operator combines with older versions.
     Merge = 2,
     /// The keys of a range have no value from here on: those from this key to the one in the
     /// value, or those with a prefix. Never an entry of a block: tables keep ranges by themselves.
@@ -111,19 +111,21 @@ pub(crate) struct Flags(u8);
 
 impl Flags {
     pub(crate) const NONE: Flags = Flags(0);
-    /// Reserved: a time of expiry precedes the value.
-    #[allow(dead_code, reason = "reserved in the formats for put_ttl")]
+    /// The value begins with its time of expiry ([`crate::base::expiry`]).
     pub(crate) const EXPIRES: Flags = Flags(1);
     /// The writer had read the key and found nothing (SlimDB section 3.2, the non-blind write). It
     /// is no longer written.
     #[allow(dead_code, reason = "older databases have entries with it")]
     pub(crate) const KNOWN_ABSENT: Flags = Flags(2);
-    const KNOWN: u8 = 3;
+    /// The value of an operand begins with the number of the oldest operand that it covers
+    /// ([`covered`]).
+    pub(crate) const COVERS: Flags = Flags(4);
+    const KNOWN: u8 = 7;
 
     pub(crate) fn from_bits(bits: u8) -> Result<Flags> {
         if bits & !Flags::KNOWN != 0 {
             return Err(Error::corruption(format!(
-                "expected entry flags within 0x03, found {bits:#04x}"
+                "expected entry flags within 0x07, found {bits:#04x}"
             )));
         }
         Ok(Flags(bits))
@@ -131,6 +133,10 @@ impl Flags {
 
     pub(crate) fn bits(self) -> u8 {
         self.0
+    }
+
+    pub(crate) fn has(self, flags: Flags) -> bool {
+        self.0 & flags.0 == flags.0
     }
 }
 
@@ -150,7 +156,20 @@ impl Tag {
         kind: Kind::Delete,
         flags: Flags::NONE,
     };
-
+    pub(crate) const MERGE: Tag = Tag {
+        kind: Kind::Merge,
+        flags: Flags::NONE,
+    };
+    /// An operand that stands for all operands of its key from a number to its own. They may still
+    /// be there, for readers who do not see this one.
+    pub(crate) const MERGE_COVERING: Tag = Tag {
+        kind: Kind::Merge,
+        flags: Flags::COVERS,
+    };
+    pub(crate) const PUT_EXPIRING: Tag = Tag {
+        kind: Kind::Put,
+        flags: Flags::EXPIRES,
+    };
     pub(crate) const RANGE_DELETE: Tag = Tag {
         kind: Kind::RangeDelete,
         flags: Flags::NONE,
@@ -167,6 +186,36 @@ impl Tag {
             flags: Flags::from_bits(flags)?,
         })
     }
+}
+
+/// The bytes before the value proper that a tag stands for.
+pub(crate) fn front_bytes(tag: Tag) -> usize {
+    match tag.flags.has(Flags::EXPIRES) {
+        true => EXPIRY_BYTES,
+        false => 0,
+    }
+}
+
+/// The bytes of the time at the beginning of a value that expires.
+pub(crate) const EXPIRY_BYTES: usize = 8;
+/// The bytes of the number at the beginning of a covering operand.
+pub(crate) const COVERING_BYTES: usize = 8;
+
+/// The number of the oldest operand that an operand stands for, and the operand itself.
+pub(crate) fn covered(seqno: SeqNo, tag: Tag, value: &[u8]) -> Result<(SeqNo, &[u8])> {
+    if !tag.flags.has(Flags::COVERS) {
+        return Ok((seqno, value));
+    }
+    let number = value.split_first_chunk();
+    let number = number.map(|(from, operand)| (SeqNo(u64::from_le_bytes(*from)), operand));
+    let in_order = number.filter(|(from, _)| *from <= seqno);
+    in_order.ok_or_else(|| {
+        Error::corruption(format!(
+            "expected an operand that covers others from a number up to {} on, found {:?}",
+            seqno.0,
+            value.escape_ascii().to_string()
+        ))
+    })
 }
 
 /// The bits of the high half of a hash that choose the partition.
@@ -212,10 +261,16 @@ pub(crate) fn check_key(key: &[u8]) -> Result<()> {
 }
 
 pub(crate) fn check_value(value: &[u8]) -> Result<()> {
-    if value.len() > VALUE_BYTES_MAX {
+    check_stored(Tag::PUT, value)
+}
+
+/// Checks a value as it is stored with a tag.
+pub(crate) fn check_stored(tag: Tag, value: &[u8]) -> Result<()> {
+    let front = front_bytes(tag);
+    if value.len() > VALUE_BYTES_MAX + front {
         return Err(Error::invalid(format!(
             "expected a value of at most {VALUE_BYTES_MAX} bytes, found {} bytes",
-            value.len()
+            value.len() - front
         )));
     }
     Ok(())

@@ -38,6 +38,9 @@ pub enum ErrorKind {
     Cancelled,
     /// A queue is full: await the call, or try again.
     WouldBlock,
+    /// A merge operator failed or panicked. Its operands are kept: a program whose operator can
+    /// combine them reads them.
+    Operator,
 }
 
 impl ErrorKind {
@@ -55,6 +58,7 @@ impl ErrorKind {
             ErrorKind::Closed => "closed",
             ErrorKind::Cancelled => "cancelled",
             ErrorKind::WouldBlock => "would block",
+            ErrorKind::Operator => "merge operator failed",
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The types and services that all rooms share.
 
 pub(crate) mod codec;
+pub(crate) mod compaction_filter;
 pub(crate) mod entry;
 pub(crate) mod error;
+pub(crate) mod expiry;
 pub(crate) mod key_order;
 pub(crate) mod key_ranges;
+pub(crate) mod merge_operator;
 pub(crate) mod options;
 pub(crate) mod page;
 pub(crate) mod random;

@@ -12,8 +12,10 @@ mod policy;
 mod table_spec;
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::merge_operator;
 
 use named::named;
 
@@ -51,7 +53,8 @@ pub enum Durability {
     Synced,
 }
 
-/// The meaning of the stored bytes, fixed when a keyspace is created.
+/// The meaning of the stored bytes. Fixed when a keyspace is created, except that a merge operator
+/// may be added.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -70,6 +73,9 @@ pub struct Layout {
     pub order: KeyOrder,
     /// The division into trees.
     pub partitioning: Partitioning,
+    /// The name of the merge operator, if there is one. A keyspace that has none can still get one,
+    /// and then keeps it.
+    pub merge_operator: Option<Arc<str>>,
 }
 
 impl Layout {
@@ -117,9 +123,49 @@ impl Layout {
         self
     }
 
+    /// Names the operator that combines the operands of [`Keyspace::merge`] with values: a built-in
+    /// one, or one of [`Builder::merge_operator`](crate::Builder::merge_operator).
+    ///
+    /// Built in are `add_i64` and `add_f64` (numbers of 8 bytes, little-endian), `min` and `max`
+    /// (in byte order), `append`, `bit_and`, `bit_or` and `bit_xor` (byte by byte), and `union_u64`
+    /// (a set of numbers of 8 bytes, big-endian and ascending).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use hedgerow::{Db, Layout};
+    ///
+    /// let db = Db::open(dir.path())?;
+    /// let visits = db.keyspace("visits", Layout::sorted().merge_operator("add_i64"))?;
+    /// visits.merge("home", 2_i64.to_le_bytes())?;
+    /// visits.merge("home", 3_i64.to_le_bytes())?;
+    /// assert_eq!(visits.get("home")?.as_deref(), Some(&5_i64.to_le_bytes()[..]));
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// [`Keyspace::merge`]: crate::Keyspace::merge
+    pub fn merge_operator(mut self, name: impl Into<Arc<str>>) -> Layout {
+        self.merge_operator = Some(name.into());
+        self
+    }
+
+    /// Returns true if a keyspace of this layout may be opened with that one: it does not name
+    /// another merge operator.
+    pub(crate) fn may_be_opened_as(&self, wanted: &Layout) -> bool {
+        let operators = self
+            .merge_operator
+            .as_ref()
+            .zip(wanted.merge_operator.as_ref());
+        self.order == wanted.order
+            && self.partitioning == wanted.partitioning
+            && operators.is_none_or(|(found, wanted)| found == wanted)
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         self.order.check()?;
         self.partitioning.check()?;
+        if let Some(name) = &self.merge_operator {
+            merge_operator::check_name(name)?;
+        }
         match self.partitioning {
             Partitioning::Range(_) if self.order != KeyOrder::Sorted => {
                 Err(Error::invalid(format!(
@@ -296,9 +342,12 @@ pub(crate) fn check_range(what: &str, found: u64, min: u64, max: u64) -> Result<
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.order)?;
-        match &self.partitioning {
-            Partitioning::Single => Ok(()),
-            partitioning => write!(f, " {partitioning}"),
+        if self.partitioning != Partitioning::Single {
+            write!(f, " {}", self.partitioning)?;
+        }
+        match &self.merge_operator {
+            None => Ok(()),
+            Some(name) => write!(f, " merge:{name}"),
         }
     }
 }

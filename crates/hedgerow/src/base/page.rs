@@ -159,6 +159,11 @@ impl PageSlice {
     pub(crate) fn page_bytes(&self) -> usize {
         self.page.memory_bytes()
     }
+
+    /// Leaves out the first bytes.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        self.range.start = self.range.end.min(self.range.start + bytes);
+    }
 }
 
 impl Deref for PageSlice {

@@ -101,6 +101,20 @@ impl Slice {
         Slice(Repr::Pinned(Arc::new(Pinned { bytes, gauge })))
     }
 
+    /// The bytes without the first ones. Does not copy a page that only this slice pins.
+    pub(crate) fn without_front(self, bytes: usize) -> Slice {
+        match self.0 {
+            Repr::Pinned(pinned) if Arc::strong_count(&pinned) == 1 => {
+                let mut pinned = pinned;
+                if let Some(pinned) = Arc::get_mut(&mut pinned) {
+                    pinned.bytes.skip(bytes);
+                }
+                Slice(Repr::Pinned(pinned))
+            }
+            repr => Slice::copy_from(Slice(repr).get(bytes..).unwrap_or_default()),
+        }
+    }
+
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {

@@ -40,6 +40,10 @@ pub(crate) struct TableMeta {
     pub(crate) entries: u64,
     /// Entries that delete a key.
     pub(crate) tombstones: u64,
+    /// Entries that are operands of a merge operator.
+    pub(crate) operands: u64,
+    /// Entries that expire.
+    pub(crate) expiring: u64,
     /// Range deletes, counted in each fragment. They are no entries.
     pub(crate) range_tombstones: u64,
     /// The order key of the first entry, or the start of the first range tombstone.
@@ -59,7 +63,7 @@ pub(crate) struct TableMeta {
     /// load learns its number after its tables are written, so the manifest's value counts. The
     /// footer has a number from the start of the load, for `repair`.
     pub(crate) seqno_override: Option<SeqNo>,
-    /// Reserved: the earliest and latest time of expiry of entries that have one.
+    /// The earliest and the latest time of expiry of the entries that expire.
     pub(crate) expiry: Option<(u64, u64)>,
     /// Reserved: a transformation of pages beyond compression (encryption); 0 is none.
     pub(crate) transform: u16,
@@ -93,6 +97,8 @@ mod tag {
     pub(super) const TRANSFORM: u64 = 3;
     pub(super) const HASH_SAMPLE: u64 = 4;
     pub(super) const RANGES: u64 = 5;
+    pub(super) const OPERANDS: u64 = 6;
+    pub(super) const EXPIRING: u64 = 8;
 }
 
 impl TableMeta {
@@ -118,6 +124,8 @@ impl TableMeta {
             filter_bytes: 0,
             entries,
             tombstones: 0,
+            operands: 0,
+            expiring: 0,
             range_tombstones: 0,
             smallest_key,
             largest_key,
@@ -171,6 +179,8 @@ impl TableMeta {
         }
         let ranges = self.ranges.map(|it| (it.offset, u64::from(it.bytes)));
         fields.put_pair(tag::RANGES, ranges);
+        fields.put_number(tag::OPERANDS, (self.operands > 0).then_some(self.operands));
+        fields.put_number(tag::EXPIRING, (self.expiring > 0).then_some(self.expiring));
         fields.finish();
     }
 
@@ -189,6 +199,8 @@ impl TableMeta {
             filter_bytes: reader.varint("filter size of a table")?,
             entries: reader.varint("entry count of a table")?,
             tombstones: reader.varint("tombstone count of a table")?,
+            operands: 0,
+            expiring: 0,
             range_tombstones: reader.varint("range tombstone count of a table")?,
             smallest_seqno: SeqNo(reader.varint("smallest sequence number of a table")?),
             largest_seqno: SeqNo(reader.varint("largest sequence number of a table")?),
@@ -236,10 +248,20 @@ impl TableMeta {
                     })?;
                     self.ranges = Some(Handle { offset, bytes });
                 }
+                tag::EXPIRING => {
+                    self.expiring = fields::number(field, "count of expiring entries")?
+                }
+                tag::OPERANDS => self.operands = fields::number(field, "operand count")?,
                 _ => fields.unknown(tag)?,
             }
         }
         Ok(())
+    }
+
+    /// Returns true if every entry has expired at a time.
+    pub(crate) fn has_expired(&self, time: u64) -> bool {
+        let latest = self.expiry.is_some_and(|(_, latest)| latest <= time);
+        latest && self.expiring == self.entries
     }
 
     /// Counts range tombstones, behind all entries.

@@ -22,7 +22,7 @@
 
 pub(crate) mod wait;
 
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,11 +30,13 @@ use std::sync::atomic::Ordering;
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Design;
+use crate::base::page::TableId;
 use crate::base::runtime::Priority;
 use crate::design::merge_policy::plan::RunningJob;
+use crate::design::planner::Manual;
 use crate::paths::compaction;
 use crate::paths::compaction::paid::Payer;
-use crate::paths::compaction::{MergeJob, paid, warming};
+use crate::paths::compaction::{MergeJob, Step, paid, warming};
 use crate::paths::flush;
 use crate::paths::group_filters;
 use crate::paths::retune;
@@ -274,6 +276,51 @@ pub(crate) fn serve_reads(
         spawn(engine, Priority::Warm, |engine| {
             engine.memory.cache.prepare_slab();
         });
+    }
+}
+
+/// Has the versions of a key merged down to the deepest level, unless the same is done for another
+/// key of the tree: a get met many operands.
+#[cold]
+pub(crate) fn fold_operands(engine: &Arc<Engine>, partition: &Arc<Partition>, order_key: &[u8]) {
+    let Ok(writer) = engine.writer() else { return };
+    if std::mem::replace(&mut partition.work().folding, true) {
+        return;
+    }
+    let at = || Bound::Included(order_key.to_vec());
+    let mut manual = Manual::new(
+        at(),
+        at(),
+        TableId(writer.next_table.load(Ordering::Relaxed)),
+    );
+    spawn_for(
+        engine,
+        partition,
+        Priority::Merge,
+        move |engine, partition| {
+            let folding = Folding(partition);
+            // A merge in the way ends it: the next get of such a key begins another.
+            while let Step::Run(merge) = compaction::step(engine, partition, &mut manual) {
+                let done = match merge.running {
+                    Some(_) => carry_out(engine, partition, &merge),
+                    None => merge.run(engine, partition),
+                };
+                if done.is_err() {
+                    break;
+                }
+            }
+            drop(folding);
+            settle(engine, partition);
+        },
+    );
+}
+
+/// Ends the folding of a tree when it is dropped, also by a panic.
+struct Folding<'a>(&'a Partition);
+
+impl Drop for Folding<'_> {
+    fn drop(&mut self) {
+        self.0.work().folding = false;
     }
 }
 

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, SeqNo, Tag, check_value};
 use crate::base::error::{Error, Result};
+use crate::base::expiry;
 use crate::base::runtime::lock;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;
@@ -65,6 +66,8 @@ pub(crate) struct BulkLoad<'a> {
     scratch: Vec<u8>,
     entries: u64,
     user_bytes: u64,
+    /// The time of expiry of the entries.
+    expires: Option<u64>,
     _memory: MergeMemory<'a>,
 }
 
@@ -78,7 +81,9 @@ impl<'a> BulkLoad<'a> {
             OutputTables::of_bulk_load(engine, p, design.clone(), seqno, held_bytes_max)
         };
         let sorted = state.facts.order.check_ranges().is_ok();
-        let sorting = |p| Sorting::new(engine, p, design.clone(), seqno, held_bytes_max);
+        let expires = state.facts.expiry_of_puts(|| engine.time());
+        let tag = expires.map_or(Tag::PUT, |_| Tag::PUT_EXPIRING);
+        let sorting = |p| Sorting::new(engine, p, design.clone(), (seqno, tag), held_bytes_max);
         let unsorted = state.partitions.iter().filter(|_| !sorted);
         Ok(BulkLoad {
             sorting: unsorted.map(sorting).collect(),
@@ -90,6 +95,7 @@ impl<'a> BulkLoad<'a> {
             scratch: Vec::new(),
             entries: 0,
             user_bytes: 0,
+            expires,
             _memory: memory,
         })
     }
@@ -100,6 +106,12 @@ impl<'a> BulkLoad<'a> {
         let facts = &self.state.facts;
         facts.order.check(user_key)?;
         check_value(value)?;
+        let expires = self.expires.filter(|_| tag == Tag::PUT);
+        let expiring = expires.map(|at| expiry::stored(at, value));
+        let (tag, stored) = match &expiring {
+            None => (tag, value),
+            Some((tag, stored)) => (*tag, stored.as_slice()),
+        };
         let key = facts.order.borrow(user_key, &mut self.scratch);
         let hash = KeyHash::of(user_key, facts.seed);
         let partition = facts.router.route(user_key, hash);
@@ -107,7 +119,7 @@ impl<'a> BulkLoad<'a> {
         self.entries += 1;
         self.user_bytes += (user_key.len() + value.len()) as u64;
         if let Some(sorting) = self.sorting.get_mut(partition) {
-            return sorting.add(key, value);
+            return sorting.add(key, stored);
         }
         if !is_first && key <= self.last_key.as_slice() {
             return Err(out_of_order(user_key, facts.order.decode(&self.last_key)));
@@ -116,9 +128,9 @@ impl<'a> BulkLoad<'a> {
             key,
             seqno: self.seqno,
             tag,
-            value: ValueSource::Inline(value),
+            value: ValueSource::Inline(stored),
         };
-        self.outputs[partition].add(&entry, value)?;
+        self.outputs[partition].add(&entry, stored)?;
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         Ok(())

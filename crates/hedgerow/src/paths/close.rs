@@ -44,6 +44,7 @@ impl Engine {
         let noted = synced.and_then(|()| {
             writer.log.check_poison()?;
             let mut edit = self.operations_to_note();
+            edit.extend(self.clock_to_note());
             edit.extend([writer.counters(), Change::Closed { end, last }]);
             writer.manifest().commit(edit)
         });

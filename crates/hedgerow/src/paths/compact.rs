@@ -34,7 +34,9 @@ pub(crate) fn compact(
     go_on: &mut dyn FnMut(CompactProgress) -> bool,
 ) -> Result<()> {
     let through = TableId(engine.writer()?.next_table().0);
-    let mut manual = Manual::new(lower.clone(), upper.clone(), through);
+    let is_filtered = partition.keyspace.compaction_filter().is_some();
+    let mut manual = Manual::new(lower.clone(), upper.clone(), through)
+        .rewriting(engine.held().expired, is_filtered);
     loop {
         if !go_on(*progress) {
             return Err(Error::new(

@@ -37,7 +37,7 @@ pub(crate) fn of_range<K: AsRef<[u8]>>(
     facts: &KeyspaceFacts,
     range: &impl RangeBounds<K>,
 ) -> Result<Vec<Part>> {
-    if facts.layout.order != KeyOrder::Sorted {
+    if facts.key_order != KeyOrder::Sorted {
         return Err(unsupported(facts));
     }
     let (lower, upper) = range_bounds(&*facts.order, range)?;
@@ -59,12 +59,12 @@ pub(crate) fn of_range<K: AsRef<[u8]>>(
 /// # Errors
 /// `Unsupported` if keys are hashed, `InvalidArgument` for bytes that can be no prefix.
 pub(crate) fn of_prefix(facts: &KeyspaceFacts, prefix: &[u8]) -> Result<Vec<Part>> {
-    if facts.layout.order == KeyOrder::Hashed {
+    if facts.key_order == KeyOrder::Hashed {
         return Err(unsupported(facts));
     }
     let group = facts.order.group(prefix)?;
     let end = end_of_group(&group);
-    if facts.layout.order == KeyOrder::Sorted {
+    if facts.key_order == KeyOrder::Sorted {
         return Ok(parts(facts, group, end));
     }
     facts.order.check(&facts.order.key_of_prefix(prefix))?;
@@ -140,7 +140,7 @@ pub(crate) fn commit(
 }
 
 fn unsupported(facts: &KeyspaceFacts) -> Error {
-    let instead = match facts.layout.order {
+    let instead = match facts.key_order {
         KeyOrder::Hashed => "use `clear` for all keys, or delete single keys",
         _ => "use `delete_prefix` for the keys of a prefix, or `clear` for all keys",
     };
@@ -148,7 +148,7 @@ fn unsupported(facts: &KeyspaceFacts) -> Error {
         ErrorKind::Unsupported,
         format!(
             "a keyspace of `{}` keys has no ranges to delete: {instead}",
-            facts.layout.order
+            facts.key_order
         ),
     )
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::base::entry::{KeyHash, Kind, SeqNo, Tag};
 use crate::base::error::Result;
+use crate::base::expiry::Moment;
 use crate::base::key_order::Order;
 use crate::base::page::{PageClass, PageId};
 use crate::base::slice::Slice;
@@ -190,7 +191,14 @@ pub(crate) fn explain(
         probe_page: None,
         runs: Vec::new(),
     };
-    let value = read::get_observed(engine, state, user_key, SeqNo::MAX, Want::Value, &mut trace)?;
+    let value = read::get_observed(
+        engine,
+        state,
+        user_key,
+        Moment::PRESENT,
+        Want::Value,
+        &mut trace,
+    )?;
     let hash = KeyHash::of(user_key, state.facts.seed);
     let partition = state.route(user_key, hash).index;
     Ok(Explanation {

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::entry::{RunId, SeqNo};
+use crate::base::entry::{Flags, RunId, SeqNo};
 use crate::base::error::Result;
 use crate::base::range_tombstones::{RangeTombstones, successor};
 use crate::base::runtime::Pressure;
@@ -17,10 +17,11 @@ use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::RUNS_MAX;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
+use crate::paths::compaction::fold::Folding;
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
 use crate::paths::group_filters;
-use crate::table::iter::InternalIter;
+use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::Engine;
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
@@ -146,14 +147,15 @@ fn write_tables(
     memtable: &Arc<Memtable>,
     run: RunId,
 ) -> Result<Vec<TableMeta>> {
-    let snapshots = engine.snapshots.numbers();
+    let held = engine.held();
     let design = partition.keyspace.design_owned();
     let mut output = OutputTables::new(engine, partition, design, 0, run);
     let version = partition.tree_owned().version.clone();
     let ranges = ranges_of(memtable, &version)?;
-    let mut retain = Retain::new(&snapshots, ranges);
+    let mut retain = Retain::new(&held, ranges);
     output.range_tombstones =
         retain.ranges(|lo, hi| !version.older_overlaps(0, None, (lo, hi), |_| false));
+    let mut folding = Folding::new(engine, &partition.keyspace);
     let mut key = Vec::new();
     let mut first = true;
     let mut iter = memtable.iter();
@@ -165,14 +167,29 @@ fn write_tables(
             key.extend_from_slice(entry.key);
             first = false;
         }
+        if is_new && folding.is_waiting() {
+            folding.write(&retain, |_| false, &mut output)?;
+        }
+        let ValueSource::Inline(value) = entry.value else {
+            unreachable!("memtables hold their values")
+        };
+        let is_expired = entry.tag.flags.has(Flags::EXPIRES) && retain.is_expired(value)?;
+        let (entry, value) = match is_expired {
+            true => (entry.deleted(), &b""[..]),
+            false => (entry, value),
+        };
         // Tables may have older versions, so a tombstone stays.
         if retain.keep((&key, is_new), entry.seqno, entry.tag, || false) {
-            let crate::table::iter::ValueSource::Inline(value) = entry.value else {
-                unreachable!("memtables hold their values")
-            };
-            output.add(&entry, value)?;
+            if folding.takes(entry.tag) {
+                folding.push(&entry, value, &mut retain)?;
+            } else {
+                output.add(&entry, value)?;
+            }
         }
         iter.advance()?;
+    }
+    if folding.is_waiting() {
+        folding.write(&retain, |_| false, &mut output)?;
     }
     output.finish()
 }

@@ -28,7 +28,11 @@ pub(crate) fn create(
     let (mut cells, mut edit) = (Vec::with_capacity(wanted.len()), Vec::new());
     for (name, layout, design) in wanted {
         let cell = match catalog.keyspaces.get(*name) {
-            Some(cell) => cell.clone(),
+            Some(cell) => {
+                check_layout(cell, layout)?;
+                edit.extend(missing_operator(cell, layout));
+                cell.clone()
+            }
             None => {
                 let id = KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
                 let keyspace = describe(engine, writer, id, (name, layout, design));
@@ -41,15 +45,27 @@ pub(crate) fn create(
                 cell
             }
         };
-        check_layout(&cell, layout)?;
         cells.push(cell);
     }
     if !edit.is_empty() {
         engine.memory.check_trees(catalog.partitions.len())?;
         engine.log_edit(writer, &mut manifest, edit)?;
+        for (cell, (_, layout, _)) in cells.iter().zip(wanted) {
+            if let Some(name) = &layout.merge_operator {
+                cell.facts.set_merge_operator(engine.operators.named(name));
+            }
+        }
         engine.set_catalog(catalog);
     }
     Ok(cells)
+}
+
+/// The change that gives a keyspace the merge operator of a layout, if it has none.
+pub(crate) fn missing_operator(cell: &KeyspaceCell, layout: &Layout) -> Option<Change> {
+    let name = layout.merge_operator.as_deref()?.to_owned();
+    let id = cell.facts.id;
+    let has_none = cell.facts.layout().merge_operator.is_none();
+    has_none.then_some(Change::SetMergeOperator { id, name })
 }
 
 /// Describes a new keyspace, with ids for its partitions.
@@ -71,8 +87,8 @@ fn describe(
 }
 
 pub(crate) fn check_layout(cell: &KeyspaceCell, layout: &Layout) -> Result<()> {
-    let found = &cell.facts.layout;
-    if found == layout {
+    let found = cell.facts.layout();
+    if found.may_be_opened_as(layout) {
         return Ok(());
     }
     let name = cell.facts.name();
@@ -139,6 +155,21 @@ pub(crate) fn rename(engine: &Engine, from: &str, to: &str) -> Result<()> {
     cell.facts.rename(to);
     catalog.keyspaces.insert(to.to_owned(), cell);
     engine.set_catalog(catalog);
+    Ok(())
+}
+
+/// Gives the puts of a keyspace a time to live in milliseconds; 0 is for ever.
+pub(crate) fn set_time_to_live(engine: &Engine, cell: &KeyspaceCell, ms: u64) -> Result<()> {
+    let writer = engine.writer()?;
+    let mut manifest = writer.manifest();
+    cell.check_not_dropped()?;
+    let id = cell.facts.id;
+    let edit = vec![Change::SetTimeToLive { id, ms }];
+    engine.log_edit(writer, &mut manifest, edit)?;
+    if ms > 0 {
+        engine.expiry.note_use();
+    }
+    cell.facts.set_time_to_live(ms);
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The pops of an end take turns. A pop has the next entries from a look ahead, and deletes one of
 //! them on two conditions, which the commit checks in its critical section: nothing has written to
-//! the key's stripe since the look, and nothing has put a key nearer to the end. Otherwise it looks
-//! again.
+//! the key's stripe since the look, and nothing has put a key nearer to the end. Otherwise, and if
+//! the entry has expired since, it looks again.
 //!
 //! A look begins where the look before has ended, or at the nearest key put since
 //! ([`ends`](crate::tree::partition::ends)). So it steps over the tombstones of one look, however
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use crate::base::entry::{KeyHash, Tag};
 use crate::base::error::Result;
 use crate::base::options::Durability;
-use crate::paths::scan::{Extent, Pair, Scan, View};
+use crate::paths::scan::{Cursor, Extent, Pair, Scan, View};
 use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
 use crate::tree::engine::{Handle, KeyspaceCell, stripe};
@@ -42,9 +42,13 @@ pub(crate) fn pop(engine: &Handle, cell: &Arc<KeyspaceCell>, end: End) -> Result
         if ahead.entries.is_empty() {
             look(engine, cell, end, &mut ahead)?;
         }
-        let Some((key, value)) = ahead.entries.pop_front() else {
+        let Some(((key, value), expires)) = ahead.entries.pop_front() else {
             return Ok(None);
         };
+        if expires.is_some_and(|at| at <= engine.time()) {
+            ahead.entries.clear();
+            continue;
+        }
         match delete(engine, cell, end, &ahead, &key) {
             Ok(Outcome::Committed) => {
                 let mut scratch = Vec::new();
@@ -80,18 +84,17 @@ fn look(engine: &Handle, cell: &Arc<KeyspaceCell>, end: End, ahead: &mut Ahead) 
     let mut scan = Scan::new(view, extent);
     let mut bytes = 0;
     while ahead.entries.len() < ENTRIES_AHEAD && bytes < BYTES_AHEAD {
-        let next = match end {
-            End::First => scan.next(),
-            End::Last => scan.next_back(),
-        };
+        let next = scan.advance(end, Cursor::expiring_pair);
         if ahead.entries.is_empty()
             && let Some(reached) = scan.reached(end)
         {
             ahead.reach(reached);
         }
-        let Some(pair) = next.transpose()? else { break };
+        let Some((pair, expires)) = next.transpose()? else {
+            break;
+        };
         bytes += pair.0.len() + pair.1.len();
-        ahead.entries.push_back(pair);
+        ahead.entries.push_back((pair, expires));
     }
     Ok(())
 }

@@ -12,6 +12,7 @@
 //! filter and index probed, and one data page in the table that answers (plus one per false
 //! positive of a filter). It takes one lock per page: that of a set of the page cache.
 
+pub(crate) mod combining;
 mod gets;
 
 pub(crate) use gets::{Gets, View};
@@ -19,8 +20,9 @@ pub(crate) use gets::{Gets, View};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::base::entry::{KeyHash, Kind, SeqNo, Tag};
+use crate::base::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::expiry::Moment;
 use crate::base::page::{Page, PageId, Step};
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::slice::Slice;
@@ -77,6 +79,8 @@ pub(crate) trait Observer {
     fn probe_page(&mut self, _probe: &GroupProbe, _id: PageId) {}
     /// A filter over several runs of the group has answered.
     fn narrowed(&mut self, _level: usize, _group: usize, _left: RunMask) {}
+    /// The value of the lookup expires, at a time in milliseconds.
+    fn expires(&mut self, _at: u64) {}
     /// The table has answered.
     fn answered(&mut self, _asked: &GetState, _lookup: &Lookup) {}
 }
@@ -91,15 +95,15 @@ pub(crate) struct RunPlace {
     pub(crate) run: usize,
 }
 
-/// The newest version of a key numbered at most `seqno`, if it is not deleted.
+/// The value of a key at a moment.
 pub(crate) fn get(
     engine: &Arc<Engine>,
     state: &KeyspaceState,
     user_key: &[u8],
-    seqno: SeqNo,
+    moment: Moment,
     want: Want,
 ) -> Result<Option<Slice>> {
-    get_observed(engine, state, user_key, seqno, want, &mut ())
+    get_observed(engine, state, user_key, moment, want, &mut ())
 }
 
 /// Gets as [`get`] does, and reports each step to an observer.
@@ -107,7 +111,7 @@ pub(crate) fn get_observed(
     engine: &Arc<Engine>,
     state: &KeyspaceState,
     user_key: &[u8],
-    seqno: SeqNo,
+    moment: Moment,
     want: Want,
     observer: &mut impl Observer,
 ) -> Result<Option<Slice>> {
@@ -116,29 +120,35 @@ pub(crate) fn get_observed(
     let hash = KeyHash::of(user_key, state.facts.seed);
     let mut scratch = Vec::new();
     let key = state.facts.order.borrow(user_key, &mut scratch);
+    let seqno = moment.seqno;
     let query = Query { key, hash, seqno };
 
     let tree = state.route(user_key, hash).tree();
     let found = match in_memtables(engine, &tree, &query, observer)? {
         Some(found) => found,
-        None => {
-            let mut position = Position::default();
-            let mut lookup = TableLookup::new(&tree.version, query, &mut position);
-            lookup.touch_filters();
-            let mut page = None;
-            loop {
-                match lookup.step(&engine.stats, page.take(), observer)? {
-                    Step::Read(id) => {
-                        let asked = lookup.asked();
-                        match asked {
-                            Asked::Table(table) => observer.page(table, id),
-                            Asked::Probe(probe) => observer.probe_page(probe, id),
-                        }
-                        page = lookup.accept(asked, asked.page(id))?;
-                    }
-                    Step::Done(answer) => break read_value(engine, answer, want, observer)?,
-                }
+        None => match in_tables(engine, &tree.version, query, observer)? {
+            Some(answer) => read_value(engine, answer, want, observer)?,
+            None => Found::Absent,
+        },
+    };
+    let found = match found {
+        Found::Value(value) => Some(value),
+        Found::Absent => None,
+        Found::Expiring(stored) => {
+            let found = engine.unexpired(stored, moment.time)?;
+            found.map(|(at, value)| {
+                observer.expires(at);
+                value
+            })
+        }
+        Found::Operand => {
+            let partition = state.route(user_key, hash);
+            let (value, in_tables) =
+                combining::combined(engine, partition, (&query, moment.time), observer)?;
+            if in_tables > combining::AT_REST_MAX && engine.snapshots.oldest().0 == 0 {
+                background::fold_operands(engine, partition, key);
             }
+            value
         }
     };
     let operations = &state.facts.operations;
@@ -151,49 +161,76 @@ pub(crate) fn get_observed(
     Ok(found)
 }
 
-/// The newest version of a key numbered at most `seqno`, if memory knows it. Reads no file; a page
-/// that is missing is prefetched.
+/// The value of a key at a moment, if memory knows it. Reads no file; a page that is missing is
+/// prefetched.
 pub(crate) fn get_if_cached(
     engine: &Engine,
     state: &KeyspaceState,
     user_key: &[u8],
-    seqno: SeqNo,
+    moment: Moment,
 ) -> Result<MemoryAnswer> {
     engine.check_open()?;
     state.facts.order.check(user_key)?;
     let hash = KeyHash::of(user_key, state.facts.seed);
     let mut scratch = Vec::new();
     let key = state.facts.order.borrow(user_key, &mut scratch);
+    let seqno = moment.seqno;
     let query = Query { key, hash, seqno };
     let tree = state.route(user_key, hash).tree();
     let found = match in_memtables(engine, &tree, &query, &mut ())? {
-        Some(found) => found,
-        None => match in_cached_pages(engine, &tree.version, query)? {
-            Some(found) => found,
-            None => return Ok(MemoryAnswer::Unknown),
-        },
+        None => in_cached_pages(engine, &tree.version, query)?,
+        found => found,
     };
     let operations = &state.facts.operations;
-    operations.add(OperationKind::Gets, 1);
-    Ok(match found {
+    let value = match found {
+        None | Some(Found::Operand) => return Ok(MemoryAnswer::Unknown),
+        Some(Found::Absent) => None,
+        Some(Found::Value(value)) => Some(value),
+        Some(Found::Expiring(stored)) => {
+            let found = engine.unexpired(stored, moment.time)?;
+            found.map(|(_, value)| value)
+        }
+    };
+    let answer = match value {
         None => MemoryAnswer::Absent,
         Some(value) => {
             operations.add(OperationKind::GetHits, 1);
             MemoryAnswer::Value(value)
         }
-    })
+    };
+    operations.add(OperationKind::Gets, 1);
+    Ok(answer)
 }
 
-/// The answer of open tables with cached pages. `Some(None)`: the key has no value.
-#[allow(
-    clippy::option_option,
-    reason = "no answer, the answer that there is no value, a value"
-)]
-fn in_cached_pages(
+/// The newest version of a key in the tables.
+#[inline]
+fn in_tables(
     engine: &Engine,
     version: &Version,
     query: Query<'_>,
-) -> Result<Option<Option<Slice>>> {
+    observer: &mut impl Observer,
+) -> Result<Option<Answer>> {
+    let mut position = Position::default();
+    let mut lookup = TableLookup::new(version, query, &mut position);
+    lookup.touch_filters();
+    let mut page = None;
+    loop {
+        match lookup.step(&engine.stats, page.take(), observer)? {
+            Step::Read(id) => {
+                let asked = lookup.asked();
+                match asked {
+                    Asked::Table(table) => observer.page(table, id),
+                    Asked::Probe(probe) => observer.probe_page(probe, id),
+                }
+                page = lookup.accept(asked, asked.page(id))?;
+            }
+            Step::Done(answer) => return Ok(answer),
+        }
+    }
+}
+
+/// The answer of open tables with cached pages, if they have it.
+fn in_cached_pages(engine: &Engine, version: &Version, query: Query<'_>) -> Result<Option<Found>> {
     let mut position = Position::default();
     let mut lookup = TableLookup::new(version, query, &mut position);
     lookup.touch_filters();
@@ -215,7 +252,7 @@ fn in_cached_pages(
             Step::Done(Some(answer)) => return answer.cached_value(engine),
         }
     }
-    Ok(Some(None))
+    Ok(Some(Found::Absent))
 }
 
 /// The newest versions of several keys, in the order of the keys. Pages that are not cached are
@@ -224,10 +261,10 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     engine: &Engine,
     state: &KeyspaceState,
     user_keys: &[K],
-    seqno: SeqNo,
+    moment: Moment,
 ) -> Result<Vec<Option<Slice>>> {
     engine.check_open()?;
-    let mut view = View::new(state, seqno);
+    let mut view = View::new(state, moment);
     let mut gets = Gets::new(engine);
     let mut values = vec![None; user_keys.len()];
     let mut keys = user_keys.iter().enumerate();
@@ -257,24 +294,57 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     Ok(values)
 }
 
-/// `Some(None)` is a tombstone: an answer, too.
-#[allow(
-    clippy::option_option,
-    reason = "no answer, the answer that there is no value, a value"
-)]
+/// The meaning of the newest version of a key.
+pub(crate) enum Found {
+    Value(Slice),
+    /// It is a put that expires: a time, then the value.
+    Expiring(Slice),
+    /// It is a tombstone, or there is no version.
+    Absent,
+    /// It is an operand, so older versions count, too.
+    Operand,
+}
+
+impl Found {
+    /// The meaning of a version with this tag. `value` is called for a value.
+    #[inline]
+    fn of(tag: Tag, value: impl FnOnce() -> Slice) -> Result<Found> {
+        match tag.kind {
+            Kind::Put if tag.flags.has(Flags::EXPIRES) => Ok(Found::Expiring(value())),
+            Kind::Put => Ok(Found::Value(value())),
+            Kind::Delete | Kind::RangeDelete => Ok(Found::Absent),
+            Kind::Merge => Ok(Found::Operand),
+            Kind::ValueRef => Err(of_later_version(tag)),
+        }
+    }
+}
+
+/// The error of an entry of a kind that is not known yet.
+#[cold]
+pub(crate) fn of_later_version(tag: Tag) -> Error {
+    let kind = tag.kind;
+    Error::new(
+        ErrorKind::FormatVersion,
+        format!(
+            "expected a put, a delete or an operand, found an entry of kind {kind:?} of a later version"
+        ),
+    )
+}
+
+/// The answer of the memtables, if they have one.
 fn in_memtables(
     engine: &Engine,
     tree: &SuperVersion,
     query: &Query<'_>,
     observer: &mut impl Observer,
-) -> Result<Option<Option<Slice>>> {
+) -> Result<Option<Found>> {
     for memtable in tree.memtables() {
         let found = memtable.get(query.key, query.seqno);
         observer.memtable(memtable, found.map(|(seqno, tag, _)| (seqno, tag)));
         if let Some((seqno, tag, value)) = found {
             wait_until_published(engine, seqno);
             engine.stats.memtable_hits.add(1);
-            return Ok(Some(has_value(tag)?.then(|| Slice::copy_from(value))));
+            return Found::of(tag, || Slice::copy_from(value)).map(Some);
         }
     }
     Ok(None)
@@ -287,21 +357,6 @@ fn in_memtables(
 fn wait_until_published(engine: &Engine, seqno: SeqNo) {
     if seqno.0 > engine.publisher.published() {
         engine.publisher.wait(seqno.0);
-    }
-}
-
-/// Returns true if an entry gives its key a value. Kinds that this version cannot interpret are an
-/// error.
-pub(crate) fn has_value(tag: Tag) -> Result<bool> {
-    match tag.kind {
-        Kind::Put => Ok(true),
-        Kind::Delete | Kind::RangeDelete => Ok(false),
-        other => Err(Error::new(
-            ErrorKind::FormatVersion,
-            format!(
-                "expected a put or a delete, found an entry of kind {other:?} of a later version"
-            ),
-        )),
     }
 }
 
@@ -331,12 +386,8 @@ impl Answer {
         }
     }
 
-    /// Its value, if it takes no read; `Some(None)` for a tombstone. Prefetches a missing page.
-    #[allow(
-        clippy::option_option,
-        reason = "no answer, the answer that there is no value, a value"
-    )]
-    fn cached_value(self, engine: &Engine) -> Result<Option<Option<Slice>>> {
+    /// Its meaning, if that takes no read. Prefetches a missing page.
+    fn cached_value(self, engine: &Engine) -> Result<Option<Found>> {
         let page = match self.value_page() {
             None => None,
             Some(id) => match self.table.pages().cached(id) {
@@ -350,16 +401,26 @@ impl Answer {
         self.value(engine, page).map(Some)
     }
 
-    /// Its value. `page` is that of [`Answer::value_page`]; without it, an out-of-line value is
+    /// Its meaning. `page` is that of [`Answer::value_page`]; without it, an out-of-line value is
     /// returned as an empty one.
-    fn value(self, engine: &Engine, page: Option<Page>) -> Result<Option<Slice>> {
+    fn value(self, engine: &Engine, page: Option<Page>) -> Result<Found> {
         if self.seqno.0 > engine.publisher.published() {
             self.wait_until_published(engine)?;
         }
-        if !has_value(self.tag)? {
-            return Ok(None);
+        let tag = self.tag;
+        match tag.kind {
+            Kind::Put => {
+                let stored = self.stored(engine, page)?;
+                Found::of(tag, || stored)
+            }
+            _ => Found::of(tag, || Slice::copy_from(b"")),
         }
-        Ok(Some(match (self.value, page) {
+    }
+
+    /// Its bytes as they are stored, with `page` as [`Answer::value`] gets it.
+    #[inline]
+    fn stored(self, engine: &Engine, page: Option<Page>) -> Result<Slice> {
+        Ok(match (self.value, page) {
             (FoundValue::InBlock(bytes), _) => engine.slice(bytes),
             (FoundValue::OutOfLine { page: id, bytes }, Some(page)) => {
                 engine.slice(self.table.value(page, id, bytes)?)
@@ -367,21 +428,18 @@ impl Answer {
             (FoundValue::OutOfLine { .. }, None) | (FoundValue::Nothing, _) => {
                 Slice::copy_from(b"")
             }
-        }))
+        })
     }
 }
 
 fn read_value(
     engine: &Engine,
-    answer: Option<Answer>,
+    answer: Answer,
     want: Want,
     observer: &mut impl Observer,
-) -> Result<Option<Slice>> {
-    let Some(answer) = answer else {
-        return Ok(None);
-    };
+) -> Result<Found> {
     let page = match answer.value_page() {
-        Some(id) if want == Want::Value => {
+        Some(id) if want == Want::Value || answer.tag.flags.has(Flags::EXPIRES) => {
             observer.page(&answer.table, id);
             Some(answer.table.pages().page(id)?)
         }

@@ -31,8 +31,9 @@ use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
 use hedgerow_mem::Publisher;
 
-use crate::base::entry::{KeyspaceId, Kind, LogPosition, PartitionId, SeqNo};
+use crate::base::entry::{Flags, KeyspaceId, Kind, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::merge_operator::Operators;
 use crate::base::options::LevelPaths;
 use crate::base::page::TableId;
 use crate::base::runtime::{RateLimiter, Scheduler, Throttle};
@@ -53,6 +54,7 @@ use crate::table::{Table, TableContext};
 use crate::tree::engine::{
     Catalog, CommitState, Engine, Events, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
 };
+use crate::tree::expiry_clock::ExpiryClock;
 use crate::tree::memtable::{Memtable, RANGES_MAX};
 use crate::tree::partition::{KeyspaceFacts, Partition, tables_dir};
 use crate::tree::snapshot_list::SnapshotList;
@@ -85,6 +87,7 @@ pub(crate) struct OpenOptions {
     pub(crate) workers: usize,
     pub(crate) worker_queue_tasks: usize,
     pub(crate) device: Device,
+    pub(crate) operators: Operators,
     pub(crate) level_paths: Option<LevelPaths>,
 }
 
@@ -291,6 +294,8 @@ fn assemble(
         state.next_keyspace,
         state.next_partition,
     );
+    let expiry = ExpiryClock::new(&*environment.clock, state.clock);
+    let times_to_live = state.times_to_live.clone();
     let keyspaces = state.keyspaces.clone();
     let trees = state.trees.clone();
     let writer = match locks {
@@ -319,6 +324,8 @@ fn assemble(
         stats,
         events,
         device: options.device.clone(),
+        operators: options.operators.clone(),
+        expiry,
         catalog: ArcSwap::default(),
         routing_epoch: AtomicU64::new(0),
         rerouted_at: AtomicU64::new(0),
@@ -334,6 +341,9 @@ fn assemble(
         empty_versions: Mutex::default(),
     });
     let catalog = open_keyspaces(&engine, &keyspaces, &trees)?;
+    for (id, ms) in &times_to_live {
+        catalog.states[id].facts.set_time_to_live(*ms);
+    }
     engine.set_catalog(catalog);
     Ok(engine)
 }
@@ -430,7 +440,7 @@ pub(crate) fn open_keyspace(
         &keyspace.layout,
         engine.memory.plan().active(),
     );
-    let facts = KeyspaceFacts::new(id, keyspace, design);
+    let facts = KeyspaceFacts::new(id, keyspace, design, &engine.operators);
     let mut partitions = Vec::with_capacity(keyspace.partitions.len());
     for (index, &partition) in keyspace.partitions.iter().enumerate() {
         let (version, flushed) = tree(partition, &facts)?;
@@ -506,6 +516,9 @@ fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
                     let delete = delete.map_err(|e| e.at(&path, Some(offset)))?;
                     is_full |= tree.active.delete_range(delete) >= RANGES_MAX;
                 } else {
+                    if op.tag.flags.has(Flags::EXPIRES) {
+                        engine.expiry.note_use();
+                    }
                     tree.active.insert(key, seqno, op.tag, op.value);
                 }
                 if op.tag.kind == Kind::Delete {
@@ -572,7 +585,7 @@ fn join_runs(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<TreeEdi
     };
     let inputs = [input(&pair[0]), input(&pair[1])];
     let design = partition.keyspace.design_owned();
-    Ok(job::merge_tables(engine, partition, &design, &inputs, &target)?.edit)
+    Ok(job::merge_tables(engine, partition, &design, &inputs, &target, None)?.edit)
 }
 
 impl Replayed {

@@ -19,7 +19,7 @@ use crate::tree::version::edit::Change;
 pub(crate) fn put_in_force(engine: &Engine, cell: &KeyspaceCell, design: Design) -> Result<bool> {
     let facts = &cell.facts;
     design.check()?;
-    design.check_order(facts.layout.order)?;
+    design.check_order(facts.key_order)?;
     let from = {
         let writer = engine.writer()?;
         let mut manifest = writer.manifest();
@@ -35,7 +35,11 @@ pub(crate) fn put_in_force(engine: &Engine, cell: &KeyspaceCell, design: Design)
         engine.log_edit(writer, &mut manifest, vec![change])?;
         facts.operations.retuned();
         let active = engine.memory.plan().active();
-        facts.set_design(DesignInForce::derive(design.clone(), &facts.layout, active));
+        facts.set_design(DesignInForce::derive(
+            design.clone(),
+            &facts.layout(),
+            active,
+        ));
         from
     };
     engine.tell(Event::Retuned {

@@ -12,6 +12,7 @@ mod of_batch;
 mod recorded;
 mod seen_ranges;
 mod unordered;
+mod versions;
 
 pub(crate) use both_ends::{Extent, Pair, range_bounds};
 pub use both_ends::{Keys, Scan};
@@ -21,17 +22,18 @@ pub use unordered::{ScanToken, UnorderedScan};
 
 use std::cell::OnceCell;
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::base::entry::SeqNo;
+use crate::base::entry::{Flags, Kind, SeqNo};
 use crate::base::error::{Error, Result};
+use crate::base::expiry::Expiry;
 use crate::base::page::{PageId, Wanted, read_together};
 use crate::base::slice::{Pin, Slice};
 use crate::base::stats::OperationKind;
 use crate::design::merge_policy::shape::Run;
 use crate::paths::background;
 use crate::paths::compaction::paid::{self, Payer};
-use crate::paths::read::has_value;
+use crate::paths::read::of_later_version;
 use crate::paths::skipped;
 use crate::table::Table;
 use crate::table::iter::concat::{ConcatIter, Parts};
@@ -59,6 +61,8 @@ pub(crate) struct View {
     /// The range tombstones of each of these trees; empty if none has some.
     ranges: Vec<Arc<RangeLists>>,
     seqno: SeqNo,
+    /// The time by which entries have expired, if some expire.
+    time: OnceLock<u64>,
     /// Keeps the snapshot of the view registered, if there is one.
     _snapshot: Option<Arc<SnapshotGuard>>,
     /// The batch that is read over the snapshot, if there is one.
@@ -92,6 +96,10 @@ impl View {
                     trees,
                     ranges,
                     seqno,
+                    time: match engine.expiry.is_used() {
+                        true => OnceLock::from(engine.time()),
+                        false => OnceLock::new(),
+                    },
                     _snapshot: None,
                     batch: None,
                 }));
@@ -118,9 +126,15 @@ impl View {
             trees,
             covering,
             seqno: snapshot.seqno,
+            time: OnceLock::from(snapshot.time),
             _snapshot: Some(snapshot.clone()),
             batch,
         }))
+    }
+
+    /// The time by which entries have expired.
+    fn time(&self) -> u64 {
+        *self.time.get_or_init(|| self.engine.time())
     }
 
     /// The number that it is read at.
@@ -333,6 +347,8 @@ pub struct Cursor {
     value: Found,
     /// The value here, once requested, if it is a page of its own.
     long_value: OnceCell<Slice>,
+    /// The time of expiry of the value here, if it has one.
+    expires: Option<u64>,
     at: At,
     /// Steps that are not counted in the keyspace's operations yet.
     steps: u64,
@@ -347,6 +363,8 @@ enum At {
     Nowhere,
     /// The visible version of the key. A step forward skips its older ones.
     OnKey,
+    /// A position behind operands of the key. A step forward skips older versions from here on.
+    BehindOperands,
     /// A position before every version of the key.
     BeforeKey,
 }
@@ -388,6 +406,7 @@ impl Cursor {
             key: Vec::new(),
             value: Found::Here,
             long_value: OnceCell::new(),
+            expires: None,
             at: At::Nowhere,
             steps: 0,
             skipped: 0,
@@ -522,6 +541,7 @@ impl Cursor {
         match std::mem::replace(&mut self.at, At::Nowhere) {
             At::Nowhere => return Ok(false),
             At::OnKey => self.merged.advance()?,
+            At::BehindOperands => {}
             At::BeforeKey => self.merged.seek(&self.key, SeqNo::MAX)?,
         }
         self.settle_forward(true)
@@ -538,7 +558,7 @@ impl Cursor {
         match std::mem::replace(&mut self.at, At::Nowhere) {
             At::Nowhere => return Ok(false),
             At::BeforeKey => {}
-            At::OnKey => self.merged.seek_before(&self.key, SeqNo::MAX)?,
+            At::OnKey | At::BehindOperands => self.merged.seek_before(&self.key, SeqNo::MAX)?,
         }
         self.settle_backward()
     }
@@ -571,6 +591,11 @@ impl Cursor {
         }
     }
 
+    /// The expiry of the value here; `None` if the cursor has no position.
+    pub fn expiry(&self) -> Option<Expiry> {
+        (self.at != At::Nowhere).then(|| Expiry::of(self.expires))
+    }
+
     /// The value here, owned, so that it can be kept when the cursor moves.
     pub(crate) fn owned_value(&self) -> Result<Option<Slice>> {
         self.source()
@@ -590,6 +615,11 @@ impl Cursor {
     fn pair(&self) -> Result<Option<Pair>> {
         let key = self.key().map(Slice::copy_from);
         Ok(key.zip(self.owned_value()?))
+    }
+
+    /// The key and the value here, owned, and the time when it expires or changes by an expiry.
+    pub(crate) fn expiring_pair(&self) -> Result<Option<(Pair, Option<u64>)>> {
+        Ok(self.pair()?.map(|pair| (pair, self.expires)))
     }
 
     /// The source of the value; `None` if the cursor has no position.
@@ -616,6 +646,7 @@ impl Cursor {
     fn leave(&mut self) {
         self.at = At::Nowhere;
         self.value = Found::Here;
+        self.expires = None;
         self.long_value.take();
     }
 
@@ -629,9 +660,28 @@ impl Cursor {
             if !(hidden || skip && is_same_key(entry.key, &self.key)) {
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
-                if has_value(entry.tag)? {
-                    self.at = At::OnKey;
-                    return Ok(true);
+                match entry.tag.kind {
+                    Kind::Put if entry.tag.flags.has(Flags::EXPIRES) => {
+                        let value = entry.value;
+                        if let Some((at, value)) = self.unexpired(value)? {
+                            (self.at, self.expires) = (At::OnKey, Some(at));
+                            self.value = Found::Inline(value);
+                            return Ok(true);
+                        }
+                    }
+                    Kind::Put => {
+                        self.at = At::OnKey;
+                        return Ok(true);
+                    }
+                    Kind::Delete | Kind::RangeDelete => {}
+                    Kind::Merge => {
+                        if self.combine_forward()? {
+                            return Ok(true);
+                        }
+                        skip = true;
+                        continue;
+                    }
+                    Kind::ValueRef => return Err(of_later_version(entry.tag)),
                 }
                 skip = true;
             }
@@ -639,47 +689,6 @@ impl Cursor {
             self.merged.advance()?;
         }
         Ok(false)
-    }
-
-    /// Moves backward to the newest visible version of the key before that has a value. Backward,
-    /// the versions of a key come oldest first, so the last visible one is the newest.
-    fn settle_backward(&mut self) -> Result<bool> {
-        self.leave();
-        let mut candidate = None;
-        while let Some(entry) = self.merged.entry() {
-            if candidate.is_some() && !is_same_key(entry.key, &self.key) {
-                break;
-            }
-            let hidden = entry.seqno > self.view.seqno && self.view.hides(&entry)?;
-            if !hidden {
-                self.key.clear();
-                self.key.extend_from_slice(entry.key);
-                candidate = if has_value(entry.tag)? {
-                    Some(match entry.value {
-                        ValueSource::Inline(bytes) => {
-                            let mut kept = match candidate.take() {
-                                Some(Found::Inline(kept)) => kept,
-                                _ => Vec::new(),
-                            };
-                            kept.clear();
-                            kept.extend_from_slice(bytes);
-                            Found::Inline(kept)
-                        }
-                        ValueSource::OutOfLine { page, bytes } => Found::OutOfLine(page, bytes),
-                    })
-                } else {
-                    self.skipped += 1;
-                    None
-                };
-            }
-            self.merged.retreat()?;
-        }
-        let Some(found) = candidate else {
-            return Ok(false);
-        };
-        self.value = found;
-        self.at = At::BeforeKey;
-        Ok(true)
     }
 
     /// Counts a step. Cost: the shared counter is touched once per many steps.

@@ -100,7 +100,7 @@ fn find(engine: &Engine, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
         &operations,
         &workload,
         &engine.device,
-        &Constraints::new(memory as u64).of_order(facts.layout.order),
+        &Constraints::new(memory as u64).of_order(facts.key_order),
     )?;
     Ok(found.map(|found| Adoption {
         design: scaled(&found.design, |bytes| bytes * trees),
@@ -119,7 +119,7 @@ fn scaled(design: &Design, memtable_bytes: impl Fn(u64) -> u64) -> Design {
 /// Returns true if there were enough operations since the last turn.
 fn is_turn(cell: &KeyspaceCell, entries: u64) -> bool {
     let counted = cell.facts.operations.counted().total();
-    let looked_at = &cell.facts.looked_at;
+    let looked_at = &cell.facts.extras().looked_at;
     let before = looked_at.load(Ordering::Acquire);
     let due = before == 0 || counted >= before.saturating_add(Operations::window(entries) / 2);
     due && looked_at

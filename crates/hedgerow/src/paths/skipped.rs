@@ -27,11 +27,15 @@ pub(crate) fn count(
     asked: Range<usize>,
     skipped: u64,
 ) {
-    let before = state.facts.skipped.fetch_add(skipped, Ordering::Relaxed);
+    let before = state
+        .facts
+        .extras()
+        .skipped
+        .fetch_add(skipped, Ordering::Relaxed);
     if before + skipped < SKIPPED_PER_FLUSH {
         return;
     }
-    state.facts.skipped.store(0, Ordering::Relaxed);
+    state.facts.extras().skipped.store(0, Ordering::Relaxed);
     let asked = state.partitions[asked].iter();
     let full = asked.filter(|it| it.tree().active.tombstones() >= TOMBSTONES_MIN);
     // A database that is closed or opened for reading only has nothing to flush.

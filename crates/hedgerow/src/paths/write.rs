@@ -9,6 +9,8 @@
 //! Cost of a put: two checksums and one copy of the record, one insertion into the memtable; no
 //! system call, and no I/O unless it is `Synced`.
 
+mod covering;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,7 +18,7 @@ use arc_swap::Guard;
 use hedgerow_mem::{Approach, Ticket};
 
 use crate::base::entry::{
-    ENTRY_OVERHEAD_BYTES, KeyHash, Kind, LogPosition, PartitionId, SeqNo, Tag,
+    COVERING_BYTES, ENTRY_OVERHEAD_BYTES, KeyHash, Kind, LogPosition, PartitionId, SeqNo, Tag,
 };
 use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
@@ -55,7 +57,11 @@ impl WriteOp<'_> {
     /// The size of its entry in a memtable.
     fn memtable_bytes(&self) -> usize {
         let key_bytes = self.user_key.len() + self.partition.keyspace.order.added_bytes();
-        key_bytes + self.value.len() + ENTRY_OVERHEAD_BYTES
+        let covering_bytes = match self.tag.kind {
+            Kind::Merge => COVERING_BYTES,
+            _ => 0,
+        };
+        key_bytes + self.value.len() + covering_bytes + ENTRY_OVERHEAD_BYTES
     }
 }
 
@@ -175,7 +181,7 @@ pub(crate) fn commit(
     );
     let mut crowded = Vec::new();
     if written.is_ok() {
-        apply(ops, &reserved, &mut crowded);
+        apply(engine, ops, &reserved, &mut crowded);
     }
     // A failed commit lets its successors proceed to find the log poisoned, instead of waiting.
     engine.publisher.finish(reserved.ticket);
@@ -453,7 +459,12 @@ const PIECE: usize = 16;
 
 /// Copies the operations into their memtables. `crowded` gets the partitions whose memtables have
 /// many range tombstones.
-fn apply(ops: &[WriteOp<'_>], reserved: &Reserved, crowded: &mut Vec<PartitionId>) {
+fn apply(
+    engine: &Engine,
+    ops: &[WriteOp<'_>],
+    reserved: &Reserved,
+    crowded: &mut Vec<PartitionId>,
+) {
     let mut insert = |i: usize, op: &WriteOp<'_>, key: &[u8]| {
         let seqno = SeqNo(reserved.first.0 + i as u64);
         let memtable = reserved.memtables.get(i);
@@ -465,6 +476,12 @@ fn apply(ops: &[WriteOp<'_>], reserved: &Reserved, crowded: &mut Vec<PartitionId
                 crowded.push(op.partition.id);
             }
             return;
+        }
+        if op.tag == Tag::MERGE
+            && engine.publisher.published() >= reserved.first.0 - 1
+            && let Some((tag, value)) = covering::folded(op, memtable, (key, seqno))
+        {
+            return memtable.insert(key, seqno, tag, &value);
         }
         memtable.insert(key, seqno, op.tag, op.value);
     };
@@ -501,7 +518,7 @@ fn flush_crowded(engine: &Arc<Engine>, partitions: &[PartitionId]) {
 }
 
 fn count(engine: &Engine, ops: &[WriteOp<'_>], memtables: &Memtables) {
-    let is_delete = |op: &&WriteOp<'_>| op.tag.kind != Kind::Put;
+    let is_delete = |op: &&WriteOp<'_>| matches!(op.tag.kind, Kind::Delete | Kind::RangeDelete);
     let mut all_deletes = 0;
     // A batch has few keyspaces, most often in consecutive operations.
     for of_one in ops.chunk_by(|a, b| a.partition.keyspace.id == b.partition.keyspace.id) {

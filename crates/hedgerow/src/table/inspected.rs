@@ -53,6 +53,8 @@ pub struct TableFacts {
     pub entries: u64,
     /// Entries that delete a key.
     pub tombstones: u64,
+    /// Operands of a merge operator.
+    pub operands: u64,
     /// Range deletes, which are no entries, counted in each of their fragments.
     pub range_tombstones: u64,
     /// The order key of the first entry, or the start of the first range delete.
@@ -81,6 +83,7 @@ impl From<&TableMeta> for TableFacts {
             raw_bytes: meta.raw_bytes,
             entries: meta.entries,
             tombstones: meta.tombstones,
+            operands: meta.operands,
             range_tombstones: meta.range_tombstones,
             smallest_key: meta.smallest_key.clone(),
             largest_key: meta.largest_key.clone(),

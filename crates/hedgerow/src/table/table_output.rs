@@ -6,8 +6,9 @@ use hedgerow_io::SequentialWrite;
 
 use crate::base::codec::compress;
 use crate::base::codec::compress::Compressor;
-use crate::base::entry::{Kind, SeqNo, Tag};
+use crate::base::entry::{Flags, Kind, SeqNo, Tag};
 use crate::base::error::{Error, Result};
+use crate::base::expiry;
 use crate::base::options::{Compression, IndexSpec, KeyOrder, TableSpec};
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle, PAGE_OVERHEAD_BYTES, TRAILER_BYTES, TableId};
 use crate::base::range_tombstones::RangeTombstones;
@@ -238,6 +239,8 @@ impl TableMeta {
             filter_bytes: 0,
             entries: 0,
             tombstones: 0,
+            operands: 0,
+            expiring: 0,
             range_tombstones: 0,
             smallest_key: Vec::new(),
             largest_key: Vec::new(),
@@ -252,7 +255,10 @@ impl TableMeta {
     }
 
     /// Counts an entry. Entries come in order.
-    pub(super) fn count(&mut self, entry: &Entry<'_>, value_bytes: usize, order: KeyOrder) {
+    pub(super) fn count(&mut self, entry: &Entry<'_>, value: &[u8], order: KeyOrder) {
+        if entry.tag.flags.has(Flags::EXPIRES) {
+            self.count_expiry(value);
+        }
         if self.entries == 0 {
             self.smallest_key = entry.key.to_vec();
         }
@@ -261,8 +267,19 @@ impl TableMeta {
         }
         self.entries += 1;
         self.tombstones += u64::from(entry.tag.kind == Kind::Delete);
-        self.raw_bytes += (entry.key.len() + value_bytes) as u64;
+        self.operands += u64::from(entry.tag.kind == Kind::Merge);
+        self.raw_bytes += (entry.key.len() + value.len()) as u64;
         self.smallest_seqno = self.smallest_seqno.min(entry.seqno);
         self.largest_seqno = self.largest_seqno.max(entry.seqno);
+    }
+
+    /// Counts an entry that expires.
+    #[cold]
+    pub(super) fn count_expiry(&mut self, stored: &[u8]) {
+        if let Ok((at, _)) = expiry::split(stored) {
+            let (earliest, latest) = self.expiry.unwrap_or((at, at));
+            self.expiry = Some((earliest.min(at), latest.max(at)));
+            self.expiring += 1;
+        }
     }
 }

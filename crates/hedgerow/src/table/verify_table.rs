@@ -3,7 +3,7 @@
 //! The pages follow each other without gaps from the first byte of the file to the last. The walk
 //! visits all of them in that order, so it leaves out no byte.
 
-use crate::base::entry::{KeyHash, Kind, SeqNo};
+use crate::base::entry::{Flags, KeyHash, Kind, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::key_order::Order;
 use crate::base::options::KeyOrder;
@@ -72,6 +72,8 @@ impl<'a> Walk<'a> {
             found: TableMeta {
                 entries: 0,
                 tombstones: 0,
+                operands: 0,
+                expiring: 0,
                 raw_bytes: 0,
                 smallest_seqno: SeqNo::MAX,
                 largest_seqno: SeqNo(0),
@@ -166,6 +168,8 @@ impl<'a> Walk<'a> {
         }
         found.entries += 1;
         found.tombstones += u64::from(tag.kind == Kind::Delete);
+        found.operands += u64::from(tag.kind == Kind::Merge);
+        found.expiring += u64::from(tag.flags.has(Flags::EXPIRES));
         found.raw_bytes += (key.len() + value_bytes) as u64;
         found.smallest_seqno = found.smallest_seqno.min(seqno);
         found.largest_seqno = found.largest_seqno.max(seqno);

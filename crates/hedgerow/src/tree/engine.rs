@@ -21,8 +21,11 @@ use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock};
 use hedgerow_mem::Publisher;
 
-use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
+use crate::base::entry::{EXPIRY_BYTES, KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::expiry;
+use crate::base::expiry::Moment;
+use crate::base::merge_operator::Operators;
 use crate::base::page::{PageSlice, TableId};
 use crate::base::runtime::{Pressure, Priority, RateLimiter, Scheduler, Throttle, Workers, lock};
 use crate::base::slice::Slice;
@@ -34,8 +37,9 @@ use crate::group_filter;
 use crate::table::memory::Memory;
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext};
+use crate::tree::expiry_clock::ExpiryClock;
 use crate::tree::partition::{KeyBounds, KeyspaceFacts, Partition};
-use crate::tree::snapshot_list::{Registration, SnapshotList};
+use crate::tree::snapshot_list::{Held, Registration, SnapshotList};
 use crate::tree::version::edit::Change;
 use crate::tree::version::places::Places;
 use crate::tree::version::{Version, VersionSet};
@@ -65,6 +69,8 @@ pub(crate) struct Engine {
     pub(crate) events: Arc<Events>,
     /// The costs of reads and writes, for keyspaces that tune themselves.
     pub(crate) device: Device,
+    pub(crate) operators: Operators,
+    pub(crate) expiry: ExpiryClock,
     pub(crate) catalog: ArcSwap<Catalog>,
     /// Counts the changes after which a routed write must be routed again, twice each: it is odd
     /// during a change.
@@ -245,8 +251,20 @@ pub(crate) struct SnapshotGuard {
     pub(crate) registration: Registration,
     pub(crate) seqno: SeqNo,
     pub(crate) taken: Duration,
+    /// The time by which entries have expired for it.
+    pub(crate) time: u64,
     /// The trees at that moment: a keyspace cleared later still reads as it was.
     pub(crate) catalog: Arc<Catalog>,
+}
+
+impl SnapshotGuard {
+    /// The moment that it sees.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment {
+            seqno: self.seqno,
+            time: Some(self.time),
+        }
+    }
 }
 
 impl Drop for SnapshotGuard {
@@ -296,6 +314,29 @@ impl Writer {
 }
 
 impl Engine {
+    /// The time that entries expire by, in milliseconds since 1970.
+    pub(crate) fn time(&self) -> u64 {
+        self.expiry.now(&*self.environment.clock)
+    }
+
+    /// The value of a stored put that may expire, and its time of expiry; `None` if it has expired
+    /// at a time, or now.
+    #[cold]
+    pub(crate) fn unexpired(
+        &self,
+        stored: Slice,
+        time: Option<u64>,
+    ) -> Result<Option<(u64, Slice)>> {
+        let (at, _) = expiry::split(&stored)?;
+        let is_there = at > time.unwrap_or_else(|| self.time());
+        Ok(is_there.then(|| (at, stored.without_front(EXPIRY_BYTES))))
+    }
+
+    /// The facts about readers for a merge that begins now.
+    pub(crate) fn held(&self) -> Held {
+        self.snapshots.held(|| self.time())
+    }
+
     /// The worker that makes the asynchronous calls for the keys of a partition.
     pub(crate) fn worker_of(&self, partition: usize) -> usize {
         partition % self.workers.get().map_or(1, |workers| workers.count())
@@ -433,6 +474,22 @@ impl Engine {
     pub(crate) fn install_with(
         &self,
         partition: &Partition,
+        edit: TreeEdit,
+        flushed: Option<(&Arc<crate::tree::memtable::Memtable>, SeqNo)>,
+        complete: impl FnOnce(&mut Version),
+    ) -> Result<()> {
+        self.install_unless_taken(u64::MAX, partition, edit, flushed, complete)
+    }
+
+    /// Installs as [`Engine::install_with`] does, unless a snapshot is open that was registered
+    /// from this one on: then the edit would change what it sees.
+    ///
+    /// # Errors
+    /// As [`Engine::install`]; `Conflict` if there is such a snapshot.
+    pub(crate) fn install_unless_taken(
+        &self,
+        snapshot: u64,
+        partition: &Partition,
         mut edit: TreeEdit,
         flushed: Option<(&Arc<crate::tree::memtable::Memtable>, SeqNo)>,
         complete: impl FnOnce(&mut Version),
@@ -451,7 +508,14 @@ impl Engine {
         let mut changes = vec![Change::Tree(edit)];
         if flushed.is_some() {
             changes.extend(operations_to_note(partition, &version));
+            changes.extend(self.clock_to_note());
         }
+        let _none_is_taken = match snapshot {
+            u64::MAX => None,
+            from => Some(self.snapshots.hold_unless_taken(from).ok_or_else(|| {
+                Error::new(ErrorKind::Conflict, "a snapshot was taken during the merge")
+            })?),
+        };
         self.log_edit(writer, &mut manifest, changes)?;
         if flushed.is_some() {
             // Counted before the tables become visible: a thread that waits for the flush may read
@@ -559,6 +623,12 @@ impl Engine {
         })
     }
 
+    /// The change that keeps the clock from going back over a restart, if entries expire.
+    pub(crate) fn clock_to_note(&self) -> Option<Change> {
+        let is_used = self.expiry.is_used();
+        is_used.then(|| Change::Clock { ms: self.time() })
+    }
+
     /// The number up to which a partition is flushed; `None` if it was dropped.
     pub(crate) fn flushed_through(&self, id: PartitionId) -> Option<SeqNo> {
         self.catalog
@@ -624,7 +694,7 @@ impl Engine {
 /// about one size.
 fn operations_to_note(partition: &Partition, version: &Version) -> Option<Change> {
     let facts = &partition.keyspace;
-    let partitions = facts.layout.partitioning.count() as u64;
+    let partitions = facts.partitioning.count() as u64;
     let entries = version.entries().saturating_mul(partitions);
     let operations = facts.operations.note(entries)?;
     let id = facts.id;

@@ -58,15 +58,23 @@ impl OwnWrites {
         Ok(())
     }
 
-    /// The newest write of a key, with its value.
-    pub(crate) fn get(&self, facts: &KeyspaceFacts, user_key: &[u8]) -> Option<(Tag, &[u8])> {
+    /// The writes of a key with their values, the newest first.
+    pub(crate) fn versions<'a>(
+        &'a self,
+        facts: &KeyspaceFacts,
+        user_key: &[u8],
+    ) -> impl Iterator<Item = (Tag, &'a [u8])> + use<'a> {
         let hash = KeyHash::of(user_key, facts.seed);
         let tree = facts.router.route(user_key, hash);
-        let memtable = self.trees.get(&(facts.id, tree))?;
+        let memtable = self.trees.get(&(facts.id, tree));
         let mut scratch = Vec::new();
-        let key = facts.order.borrow(user_key, &mut scratch);
-        let (_, tag, value) = memtable.get(key, SeqNo::MAX)?;
-        Some((tag, value))
+        let key = facts.order.borrow(user_key, &mut scratch).to_vec();
+        let mut up_to = SeqNo::MAX;
+        std::iter::from_fn(move || {
+            let (seqno, tag, value) = memtable?.get(&key, up_to)?;
+            up_to = SeqNo(seqno.0 - 1);
+            Some((tag, value))
+        })
     }
 
     /// The memtables of a keyspace's trees, by the index of the tree.

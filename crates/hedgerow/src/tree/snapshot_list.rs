@@ -24,8 +24,40 @@ pub(crate) struct SnapshotList {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    /// By registration: the number of the snapshot, and the time when it was taken.
-    snapshots: BTreeMap<u64, (SeqNo, Duration)>,
+    /// By registration.
+    snapshots: BTreeMap<u64, Registered>,
+}
+
+#[derive(Debug)]
+struct Registered {
+    seqno: SeqNo,
+    /// When it was taken.
+    taken: Duration,
+    /// The time by which entries have expired for it.
+    time: u64,
+}
+
+/// The facts about readers that a merge must respect.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// The numbers that open snapshots read at, ascending, each once.
+    pub(crate) snapshots: Vec<SeqNo>,
+    /// Entries that expire up to this time have expired for all of them, and for everybody who
+    /// reads from now on. A snapshot that is registered later has a later time.
+    pub(crate) expired: u64,
+    /// The registration of the next snapshot.
+    pub(crate) next: u64,
+}
+
+#[cfg(test)]
+impl Held {
+    /// The facts about these snapshots while nothing expires.
+    pub(crate) fn by(snapshots: &[SeqNo]) -> Held {
+        Held {
+            snapshots: snapshots.to_vec(),
+            ..Held::default()
+        }
+    }
 }
 
 /// A registration. Return it with [`SnapshotList::release`].
@@ -38,15 +70,17 @@ impl SnapshotList {
     pub(crate) fn register<T>(
         &self,
         publisher: &Publisher,
-        now: Duration,
+        taken: Duration,
+        time: impl FnOnce() -> u64,
         also: impl FnOnce() -> T,
-    ) -> (Registration, SeqNo, T) {
+    ) -> (Registration, (SeqNo, u64), T) {
         let mut open = self.lock();
-        let seqno = SeqNo(publisher.published());
+        let (seqno, time) = (SeqNo(publisher.published()), time());
         let id = open.next;
         open.next += 1;
-        open.snapshots.insert(id, (seqno, now));
-        (Registration(id), seqno, also())
+        let registered = Registered { seqno, taken, time };
+        open.snapshots.insert(id, registered);
+        (Registration(id), (seqno, time), also())
     }
 
     /// Makes a change between two snapshots: meanwhile none is taken, and no merge lists them.
@@ -61,10 +95,29 @@ impl SnapshotList {
 
     /// The numbers of all open snapshots, ascending, each once.
     pub(crate) fn numbers(&self) -> Vec<SeqNo> {
-        let mut numbers: Vec<SeqNo> = self.lock().snapshots.values().map(|s| s.0).collect();
+        self.held(|| 0).snapshots
+    }
+
+    /// The facts about readers for a merge that begins now.
+    pub(crate) fn held(&self, now: impl FnOnce() -> u64) -> Held {
+        let open = self.lock();
+        let times = open.snapshots.values().map(|it| it.time);
+        let time = times.fold(now(), u64::min);
+        let mut numbers: Vec<SeqNo> = open.snapshots.values().map(|it| it.seqno).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        numbers
+        Held {
+            snapshots: numbers,
+            expired: time,
+            next: open.next,
+        }
+    }
+
+    /// Holds off new snapshots; `None` if one is open that was registered from this one on.
+    pub(crate) fn hold_unless_taken(&self, from: u64) -> Option<impl Sized> {
+        let open = self.lock();
+        let is_taken = open.snapshots.range(from..).next().is_some();
+        (!is_taken).then_some(open)
     }
 
     /// The number of open snapshots, and the time when the oldest was taken.
@@ -72,7 +125,7 @@ impl SnapshotList {
         let open = self.lock();
         (
             open.snapshots.len(),
-            open.snapshots.values().map(|s| s.1).min(),
+            open.snapshots.values().map(|it| it.taken).min(),
         )
     }
 

@@ -37,8 +37,8 @@ impl Clock for Jumping {
         Duration::from_nanos(jumped)
     }
 
-    fn unix_seconds(&self) -> u64 {
-        self.now().as_secs()
+    fn unix_millis(&self) -> u64 {
+        self.now().as_millis() as u64
     }
 
     fn sleep(&self, duration: Duration) {

@@ -342,6 +342,7 @@ fn a_batch_is_looked_into_cleared_reused_and_sent() {
     let ops: Vec<_> = batch.iter().collect();
     let (key, value) = (&b"k"[..], &b"1"[..]);
     let put = BatchOp::Put {
+        expiry: hedgerow::Expiry::Never,
         keyspace: "plain".to_owned(),
         key,
         value,

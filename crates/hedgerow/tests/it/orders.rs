@@ -23,6 +23,7 @@ fn layouts() -> impl Iterator<Item = Layout> {
         [Partitioning::Single, Partitioning::Hash(3)].map(|partitioning| Layout {
             order,
             partitioning,
+            ..Layout::default()
         })
     })
 }
@@ -432,6 +433,7 @@ fn a_scan_of_a_prefix_reads_one_tree() {
         let layout = Layout {
             order,
             partitioning: Partitioning::Hash(partitions),
+            ..Layout::default()
         };
         let keyspace = db.keyspace_with("k", layout, small()).unwrap();
         for i in 0..3000 {

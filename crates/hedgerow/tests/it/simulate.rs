@@ -202,8 +202,8 @@ impl Clock for MergingClock {
         self.time.now()
     }
 
-    fn unix_seconds(&self) -> u64 {
-        self.time.unix_seconds()
+    fn unix_millis(&self) -> u64 {
+        self.time.unix_millis()
     }
 
     fn sleep(&self, duration: Duration) {

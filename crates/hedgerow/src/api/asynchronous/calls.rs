@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use super::{Pending, call_behind, workers};
 use crate::api::keyspace::Keyspace;
-use crate::base::entry::{KeyHash, SeqNo, check_value};
+use crate::base::entry::{Flags, KeyHash, Kind, Tag, check_stored};
 use crate::base::error::Result;
+use crate::base::expiry;
+use crate::base::expiry::{Expiry, Moment};
 use crate::base::options::Durability;
 use crate::base::runtime::lock;
 use crate::base::slice::Slice;
@@ -39,7 +41,7 @@ impl Keyspace {
         let workers = workers(self.engine())?;
         if workers.is_idle(worker) {
             let state = self.cell().state.load();
-            let cached = read::get_if_cached(self.engine(), &state, key, SeqNo::MAX)?;
+            let cached = read::get_if_cached(self.engine(), &state, key, Moment::PRESENT)?;
             if cached != MemoryAnswer::Unknown {
                 return Ok(Pending::ready(Ok(cached.value())));
             }
@@ -97,7 +99,34 @@ impl Keyspace {
         value: impl AsRef<[u8]>,
         durability: Durability,
     ) -> Pending<()> {
-        self.write_async(key.as_ref(), Some(value.as_ref()), durability)
+        let at = self.cell().facts.expiry_of_puts(|| self.engine().time());
+        self.put_async_at(key.as_ref(), value.as_ref(), at, durability)
+    }
+
+    /// Puts as [`Keyspace::put_expiring_with`] does.
+    pub fn put_expiring_async(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: Expiry,
+        durability: Durability,
+    ) -> Pending<()> {
+        let at = expiry.time(|| self.engine().time());
+        self.put_async_at(key.as_ref(), value.as_ref(), at, durability)
+    }
+
+    fn put_async_at(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        at: Option<u64>,
+        durability: Durability,
+    ) -> Pending<()> {
+        let Some(at) = at else {
+            return self.write_async(Tag::PUT, key, value, durability);
+        };
+        let (tag, stored) = expiry::stored(at, value);
+        self.write_async(tag, key, &stored, durability)
     }
 
     /// Deletes as [`Keyspace::delete`] does.
@@ -107,7 +136,17 @@ impl Keyspace {
 
     /// Deletes as [`Keyspace::delete_with`] does.
     pub fn delete_async_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Pending<()> {
-        self.write_async(key.as_ref(), None, durability)
+        self.write_async(Tag::DELETE, key.as_ref(), b"", durability)
+    }
+
+    /// Merges as [`Keyspace::merge_with`] does.
+    pub fn merge_async(
+        &self,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Pending<()> {
+        self.write_async(Tag::MERGE, key.as_ref(), operand.as_ref(), durability)
     }
 
     /// Deletes a range as [`Keyspace::delete_range_with`] does. It takes effect after every write
@@ -168,11 +207,17 @@ impl Keyspace {
         })
     }
 
-    fn write_async(&self, key: &[u8], value: Option<&[u8]>, durability: Durability) -> Pending<()> {
+    fn write_async(
+        &self,
+        tag: Tag,
+        key: &[u8],
+        value: &[u8],
+        durability: Durability,
+    ) -> Pending<()> {
         let (sender, pending) = Pending::queued(self.engine());
         let answer = Some(Answer::One(sender));
         let pushed = self
-            .write_task(key, value, durability, answer)
+            .write_task(tag, (key, value), durability, answer)
             .and_then(|(task, worker)| {
                 let place = workers(self.engine())?.push(&self.engine().scheduler, worker, task)?;
                 Ok((worker, place))
@@ -189,7 +234,13 @@ impl Keyspace {
     /// # Errors
     /// `InvalidArgument` for a key or value out of bounds, `Closed`.
     pub fn put_later(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write_later(key.as_ref(), Some(value.as_ref()))
+        match self.cell().facts.expiry_of_puts(|| self.engine().time()) {
+            None => self.write_later(Tag::PUT, key.as_ref(), value.as_ref()),
+            Some(at) => {
+                let (tag, stored) = expiry::stored(at, value.as_ref());
+                self.write_later(tag, key.as_ref(), &stored)
+            }
+        }
     }
 
     /// Deletes without a future, as [`Keyspace::put_later`] puts.
@@ -197,7 +248,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put_later`].
     pub fn delete_later(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write_later(key.as_ref(), None)
+        self.write_later(Tag::DELETE, key.as_ref(), b"")
     }
 
     /// Puts as [`Keyspace::put_later`] does, but never waits.
@@ -205,7 +256,13 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put_later`]; `WouldBlock` if the queue is full.
     pub fn try_put_later(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.try_write_later(key.as_ref(), Some(value.as_ref()))
+        match self.cell().facts.expiry_of_puts(|| self.engine().time()) {
+            None => self.try_write_later(Tag::PUT, key.as_ref(), value.as_ref()),
+            Some(at) => {
+                let (tag, stored) = expiry::stored(at, value.as_ref());
+                self.try_write_later(tag, key.as_ref(), &stored)
+            }
+        }
     }
 
     /// Deletes as [`Keyspace::delete_later`] does, but never waits.
@@ -213,16 +270,16 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::try_put_later`].
     pub fn try_delete_later(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.try_write_later(key.as_ref(), None)
+        self.try_write_later(Tag::DELETE, key.as_ref(), b"")
     }
 
-    fn write_later(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let (task, worker) = self.write_task(key, value, Durability::Buffered, None)?;
+    fn write_later(&self, tag: Tag, key: &[u8], value: &[u8]) -> Result<()> {
+        let (task, worker) = self.write_task(tag, (key, value), Durability::Buffered, None)?;
         workers(self.engine())?.push_and_wait(&self.engine().scheduler, worker, task)
     }
 
-    fn try_write_later(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let (task, worker) = self.write_task(key, value, Durability::Buffered, None)?;
+    fn try_write_later(&self, tag: Tag, key: &[u8], value: &[u8]) -> Result<()> {
+        let (task, worker) = self.write_task(tag, (key, value), Durability::Buffered, None)?;
         workers(self.engine())?.try_push(&self.engine().scheduler, worker, task)
     }
 
@@ -307,18 +364,24 @@ impl Keyspace {
 
     fn write_task(
         &self,
-        key: &[u8],
-        value: Option<&[u8]>,
+        tag: Tag,
+        (key, value): (&[u8], &[u8]),
         durability: Durability,
         answer: Option<Answer<()>>,
     ) -> Result<(Task, usize)> {
         // As in `put`: an error of the arguments comes before an error of the keyspace.
         self.cell().facts.order.check(key)?;
-        check_value(value.unwrap_or_default())?;
+        check_stored(tag, value)?;
+        if tag.kind == Kind::Merge {
+            self.check_operand(value)?;
+        }
+        if tag.flags.has(Flags::EXPIRES) {
+            self.engine().expiry.note_use();
+        }
         self.engine().writer()?;
         let (hash, worker) = self.route(key)?;
         let cell = self.cell().clone();
-        let write = Write::new(cell, hash, key, value, durability, answer);
+        let write = Write::new(cell, hash, tag, (key, value), durability, answer);
         Ok((Task::Write(write), worker))
     }
 }

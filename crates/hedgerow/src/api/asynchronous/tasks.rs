@@ -11,8 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::api::batch::Batch;
-use crate::base::entry::{KeyHash, KeyspaceId, SeqNo};
+use crate::base::entry::{KeyHash, KeyspaceId};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::expiry::Moment;
 use crate::base::options::Durability;
 use crate::base::runtime::lock;
 use crate::base::runtime::workers::Inbox;
@@ -205,7 +206,7 @@ impl Group<'_> {
             .check_open()
             .and_then(|()| cell.check_not_dropped());
         let state = cell.state.load();
-        let mut view = View::new(&state, SeqNo::MAX);
+        let mut view = View::new(&state, Moment::PRESENT);
         for (access, answer) in reads {
             match &is_there {
                 Ok(()) => {

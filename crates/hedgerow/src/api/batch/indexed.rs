@@ -7,12 +7,14 @@ use std::sync::Arc;
 use super::Batch;
 use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
-use crate::base::entry::SeqNo;
+use crate::base::entry::{Flags, Kind, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::expiry;
+use crate::base::expiry::Expiry;
 use crate::base::options::Durability;
 use crate::base::slice::Slice;
 use crate::paths::conflicts::Basis;
-use crate::paths::read::has_value;
+use crate::paths::read::of_later_version;
 use crate::paths::scan::{
     ALL_KEYS, Cursor, Extent, OfBatch, Pair, RangesRead, Scan, ScanToken, UnorderedScan, View,
 };
@@ -145,6 +147,33 @@ impl IndexedBatch {
         key: impl AsRef<[u8]>,
     ) -> Result<&mut IndexedBatch> {
         self.add(|batch| batch.delete(keyspace, key).map(drop))
+    }
+
+    /// Adds an operand, as [`Batch::merge`] does. Reads of the key combine it with the value below.
+    ///
+    /// # Errors
+    /// As [`IndexedBatch::put`] and [`Batch::merge`].
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<&mut IndexedBatch> {
+        self.add(|batch| batch.merge(keyspace, key, operand).map(drop))
+    }
+
+    /// Adds a put of a value that expires, as [`Batch::put_expiring`] does.
+    ///
+    /// # Errors
+    /// As [`IndexedBatch::put`].
+    pub fn put_expiring(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: Expiry,
+    ) -> Result<&mut IndexedBatch> {
+        self.add(|batch| batch.put_expiring(keyspace, key, value, expiry).map(drop))
     }
 
     /// Adds a delete of all keys of a range, as [`Batch::delete_range`] does.
@@ -353,12 +382,44 @@ impl IndexedBatch {
         self.snapshot.state(keyspace)?;
         let facts = &keyspace.cell().facts;
         facts.order.check(key)?;
+        let time = self.snapshot.time();
         let Some(own) = self.index()? else {
             return Ok(None);
         };
-        own.get(facts, key)
-            .map(|(tag, value)| Ok(has_value(tag)?.then(|| Slice::copy_from(value))))
-            .transpose()
+        let mut base = None;
+        let mut operands: Vec<Vec<u8>> = Vec::new();
+        for (tag, value) in own.versions(facts, key) {
+            match tag.kind {
+                Kind::Merge => {
+                    operands.push(value.to_vec());
+                    continue;
+                }
+                Kind::Put if tag.flags.has(Flags::EXPIRES) => {
+                    let (at, value) = expiry::split(value)?;
+                    let is_there = at > time;
+                    base = Some(is_there.then(|| Slice::copy_from(value)));
+                }
+                Kind::Put => base = Some(Some(Slice::copy_from(value))),
+                Kind::Delete | Kind::RangeDelete => base = Some(None),
+                Kind::ValueRef => return Err(of_later_version(tag)),
+            }
+            break;
+        }
+        if operands.is_empty() {
+            return Ok(base);
+        }
+        let base = match base {
+            Some(base) => base,
+            None => {
+                self.note_key(keyspace, key)?;
+                self.snapshot.get(keyspace, key)?
+            }
+        };
+        operands.reverse();
+        let value = facts
+            .merge_operator()?
+            .full(key, base.as_deref(), &operands)?;
+        Ok(Some(value.map(|value| Slice::copy_from(&value))))
     }
 
     fn view(&mut self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<Arc<View>> {

@@ -29,6 +29,7 @@ impl OpenOptions {
     /// # Errors
     /// `InvalidArgument`.
     pub(crate) fn check(&self) -> Result<()> {
+        self.operators.check()?;
         check_range(
             "`memory_budget`",
             self.memory_budget,

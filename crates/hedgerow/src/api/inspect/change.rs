@@ -71,6 +71,25 @@ pub enum Change {
         /// The name.
         name: String,
     },
+    /// A keyspace gets a merge operator.
+    SetMergeOperator {
+        /// Its number.
+        id: KeyspaceId,
+        /// The name of the operator.
+        name: String,
+    },
+    /// The puts of a keyspace get a time to live.
+    SetTimeToLive {
+        /// Its number.
+        id: KeyspaceId,
+        /// Milliseconds; 0 is for ever.
+        ms: u64,
+    },
+    /// The latest time that entries expired by.
+    Clock {
+        /// Milliseconds since 1970.
+        ms: u64,
+    },
     /// Self-tuning of a keyspace is turned on or off.
     SetSelfTuning {
         /// Its number.
@@ -155,6 +174,9 @@ impl From<&recorded::Change> for Change {
                 depth: keyspace.depth,
             },
             Recorded::RenameKeyspace { id, name } => Change::RenameKeyspace { id, name },
+            Recorded::SetMergeOperator { id, name } => Change::SetMergeOperator { id, name },
+            Recorded::SetTimeToLive { id, ms } => Change::SetTimeToLive { id, ms },
+            Recorded::Clock { ms } => Change::Clock { ms },
             Recorded::DropKeyspace { id } => Change::DropKeyspace { id },
             Recorded::ReplacePartitions { id, partitions } => {
                 Change::ReplacePartitions { id, partitions }

@@ -81,6 +81,13 @@ impl<'a> ByteReader<'a> {
     }
 
     /// Checks that nothing is left.
+    /// All bytes that are left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        let rest = &self.bytes[self.at..];
+        self.at = self.bytes.len();
+        rest
+    }
+
     pub(crate) fn finish(self, what: &str) -> Result<()> {
         if self.is_empty() {
             return Ok(());

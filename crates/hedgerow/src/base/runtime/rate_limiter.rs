@@ -108,7 +108,7 @@ mod tests {
             Duration::from_nanos(self.now_ns.load(Ordering::Relaxed))
         }
 
-        fn unix_seconds(&self) -> u64 {
+        fn unix_millis(&self) -> u64 {
             0
         }
 

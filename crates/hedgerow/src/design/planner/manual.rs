@@ -17,6 +17,10 @@ use super::{PlanLimits, Planner};
 pub(crate) struct Manual {
     lo: Bound<Vec<u8>>,
     hi: Bound<Vec<u8>>,
+    /// True if all tables of the deepest level are rewritten, too.
+    rewrites: bool,
+    /// Entries that expire up to this time have expired.
+    expired: u64,
     /// Tables with a larger number were written since it began. At the bottom they need no rewrite.
     through: TableId,
     /// The depth of the tree at the last step. In a tree of another depth, levels have other
@@ -45,11 +49,23 @@ impl Manual {
         Manual {
             lo,
             hi,
+            rewrites: false,
+            expired: 0,
             through,
             depth: 0,
             level: 0,
             group: 0,
             done_to: None,
+        }
+    }
+
+    /// Has tables of the deepest level rewritten: those with an entry that has expired at a time,
+    /// or all, so that a filter is asked about each entry.
+    pub(crate) fn rewriting(self, expired: u64, all: bool) -> Self {
+        Manual {
+            rewrites: all,
+            expired,
+            ..self
         }
     }
 
@@ -138,7 +154,7 @@ impl Manual {
     }
 
     /// The next tables of the group's only run, in key order, up to the size of a slice. At the
-    /// bottom, only tables with tombstones that existed when the compaction began.
+    /// bottom, only tables with tombstones or operands that existed when the compaction began.
     fn slice<'s, T: Facts>(
         &self,
         planner: &Planner<'s, T>,
@@ -182,7 +198,12 @@ impl Manual {
     }
 
     fn is_dirty(&self, table: &TableMeta) -> bool {
-        table.id <= self.through && table.tombstones.saturating_add(table.range_tombstones) > 0
+        let rewritable = [table.tombstones, table.range_tombstones, table.operands];
+        let expires = table
+            .expiry
+            .is_some_and(|(earliest, _)| earliest <= self.expired);
+        let is_rewritable = self.rewrites || expires || rewritable.iter().any(|count| *count > 0);
+        table.id <= self.through && is_rewritable
     }
 }
 

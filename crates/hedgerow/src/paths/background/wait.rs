@@ -147,7 +147,7 @@ pub(crate) fn for_room(engine: &Arc<Engine>, partitions: &[Arc<Partition>]) -> R
 }
 
 fn is_idle(work: &Work) -> bool {
-    work.running.is_empty() && !work.probing
+    work.running.is_empty() && !work.probing && !work.folding
 }
 
 /// Waits until none of these trees needs a merge or a filter, and the files are removed that no

@@ -50,6 +50,7 @@ pub(super) struct Sorting<'a> {
     design: Arc<DesignInForce>,
     /// The sequence number of all entries.
     seqno: SeqNo,
+    tag: Tag,
     /// The entries in memory: their bytes, and the place of each.
     bytes: Vec<u8>,
     places: Vec<Place>,
@@ -64,7 +65,7 @@ impl<'a> Sorting<'a> {
         engine: &'a Arc<Engine>,
         partition: &'a Arc<Partition>,
         design: Arc<DesignInForce>,
-        seqno: SeqNo,
+        (seqno, tag): (SeqNo, Tag),
         bytes_max: usize,
     ) -> Sorting<'a> {
         Sorting {
@@ -72,6 +73,7 @@ impl<'a> Sorting<'a> {
             partition,
             design,
             seqno,
+            tag,
             bytes: Vec::new(),
             places: Vec::new(),
             bytes_max,
@@ -161,7 +163,7 @@ impl<'a> Sorting<'a> {
             let entry = Entry {
                 key,
                 seqno: self.seqno,
-                tag: Tag::PUT,
+                tag: self.tag,
                 value: ValueSource::Inline(value),
             };
             see(&entry, value)?;

@@ -7,12 +7,14 @@
 //! until the edit is durable and no reader needs them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use crate::base::entry::RunId;
+use crate::base::compaction_filter::{FilteredMerge, SharedFilter};
 use crate::base::entry::SeqNo;
+use crate::base::entry::{Flags, RunId};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::page::TableId;
+use crate::base::page::{Page, PageId, TableId};
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::runtime::Priority;
 use crate::base::runtime::lock;
@@ -30,10 +32,13 @@ use crate::table::iter::{Entry, InternalIter, ValueSource};
 use crate::table::open::{STREAM_BYTES_MAX, STREAM_BYTES_MIN, StreamedPages};
 use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
+use crate::tree::snapshot_list::Held;
 use crate::tree::version::Version;
 
+use super::filtering::{Filtered, Filtering};
 use super::filters;
 use super::filters::Allotted;
+use super::fold::Folding;
 use super::output::{Below, OutputTables};
 use super::retain::Retain;
 
@@ -136,7 +141,8 @@ struct Merge {
     /// The tables of each input run, newest run first.
     inputs: Vec<Vec<Arc<Table>>>,
     by_id: BTreeMap<TableId, Arc<Table>>,
-    snapshots: Vec<SeqNo>,
+    held: Held,
+    filtering: Option<Filtering>,
     /// The range tombstones of all inputs.
     ranges: RangeTombstones,
     /// The largest number that an entry may have.
@@ -155,16 +161,19 @@ fn merge(
 ) -> Result<u64> {
     let began = engine.environment.clock.now();
     let _memory = engine.memory.merge();
-    let merged = merge_tables(engine, partition, design, inputs, target)?;
-    let Merged { edit, read_bytes } = merged;
-    let (entries, write_bytes) = edit.written();
-    let outputs: Vec<TableMeta> = edit.added.iter().map(|(_, meta)| meta.clone()).collect();
-    let filters = group_filters::prepare(engine, partition, design, &edit);
-    if let Err(error) = engine.install_with(partition, edit, None, |it| filters.put(it)) {
-        engine.remove_unnamed(partition, &outputs);
-        return Err(error);
+    let filter = partition.keyspace.compaction_filter();
+    let mut merged = merge_tables(engine, partition, design, inputs, target, filter)?;
+    let mut installed = install(engine, partition, design, &merged);
+    if merged.filtered_before.is_some()
+        && matches!(&installed, Err(error) if error.kind() == ErrorKind::Conflict)
+    {
+        // A snapshot sees what the filter has changed. The next merge asks it again.
+        merged = merge_tables(engine, partition, design, inputs, target, None)?;
+        installed = install(engine, partition, design, &merged);
     }
-
+    installed?;
+    let read_bytes = merged.read_bytes;
+    let (entries, write_bytes) = merged.edit.written();
     engine.stats.merges.add(1);
     engine.stats.merge_read_bytes.add(read_bytes);
     engine.stats.merge_write_bytes.add(write_bytes);
@@ -181,10 +190,32 @@ fn merge(
     Ok(read_bytes)
 }
 
+/// Installs the outputs of a merge, or removes them.
+fn install(
+    engine: &Engine,
+    partition: &Partition,
+    design: &Arc<DesignInForce>,
+    merged: &Merged,
+) -> Result<()> {
+    let edit = merged.edit.clone();
+    let outputs: Vec<TableMeta> = edit.added.iter().map(|(_, meta)| meta.clone()).collect();
+    let filters = group_filters::prepare(engine, partition, design, &edit);
+    let snapshot = merged.filtered_before.unwrap_or(u64::MAX);
+    let put = |it: &mut Version| filters.put(it);
+    let installed = engine.install_unless_taken(snapshot, partition, edit, None, put);
+    if installed.is_err() {
+        engine.remove_unnamed(partition, &outputs);
+    }
+    installed
+}
+
 /// The result of a merge: its edit replaces the inputs by the outputs.
 pub(crate) struct Merged {
     pub(crate) edit: TreeEdit,
     read_bytes: u64,
+    /// If a filter has changed what readers see: the registration of the first snapshot that must
+    /// not see the change.
+    filtered_before: Option<u64>,
 }
 
 /// Writes the outputs of a merge of these tables. Recovery does this, too.
@@ -194,6 +225,7 @@ pub(crate) fn merge_tables(
     design: &Arc<DesignInForce>,
     inputs: &[Input],
     target: &Target,
+    filter_of: Option<SharedFilter>,
 ) -> Result<Merged> {
     let version = partition.tree_owned().version.clone();
     let tables_of = |input: &Input| -> Result<Vec<Arc<Table>>> {
@@ -217,6 +249,17 @@ pub(crate) fn merge_tables(
         .filter_map(Result::transpose)
         .collect::<Result<Vec<_>>>()?;
     let ranges = RangeTombstones::merged(lists.into_iter().map(|it| &**it));
+    let held = engine.held();
+    let last = version.levels.iter().rposition(|level| !level.is_empty());
+    let filtering = filter_of.map(|filter| {
+        let pass = filter.prepare(&FilteredMerge {
+            keyspace: partition.keyspace.name(),
+            partition: partition.index,
+            level: target.level,
+            is_last_level: last.is_none_or(|last| last <= target.level),
+        });
+        Filtering::new(pass, &held.snapshots)
+    });
     let merge = Arc::new(Merge {
         engine: engine.clone(),
         partition: partition.clone(),
@@ -224,7 +267,8 @@ pub(crate) fn merge_tables(
         version: version.clone(),
         inputs: tables,
         by_id,
-        snapshots: engine.snapshots.numbers(),
+        held,
+        filtering,
         ranges,
         // Read after the snapshots, so that an installed bulk load is published.
         published: SeqNo(engine.publisher.published()),
@@ -245,7 +289,13 @@ pub(crate) fn merge_tables(
     edit.removed = merge.by_id.keys().copied().collect();
     let placed = |meta: TableMeta| (version.placement(target.level, run, &meta), meta);
     edit.added = outputs.into_iter().map(placed).collect();
-    Ok(Merged { edit, read_bytes })
+    let filtering = merge.filtering.as_ref();
+    let is_filtered = filtering.is_some_and(|it| it.has_changed.load(Ordering::Relaxed));
+    Ok(Merged {
+        edit,
+        read_bytes,
+        filtered_before: is_filtered.then_some(merge.held.next),
+    })
 }
 
 /// The tables of a piece, and the number of entries that it read.
@@ -365,11 +415,17 @@ impl Merge {
         let mut output = OutputTables::with(engine, partition, design, place, self.filter, below);
         output.settled = self.settled();
         let is_input = |id| self.by_id.contains_key(&id);
-        let mut retain = Retain::new(&self.snapshots, self.ranges.within(lower, upper));
+        let mut retain = Retain::new(&self.held, self.ranges.within(lower, upper));
         output.range_tombstones = retain.ranges(|lo, hi| {
             let (level, run) = (target.level, Some(self.run));
             !self.version.older_overlaps(level, run, (lo, hi), is_input)
         });
+        let nothing_older_below = |key: &[u8]| {
+            let (level, run) = (target.level, Some(self.run));
+            !self.version.older_may_hold(level, run, key, is_input)
+        };
+        let mut skip_to = None;
+        let mut folding = Folding::new(engine, &partition.keyspace);
         let mut reached = Reached::new(lower.or(self.keys().map(|keys| keys.0)), self.published);
         let mut entries = 0u64;
         while let Some(entry) = merged.entry() {
@@ -377,30 +433,55 @@ impl Merge {
             if is_new && upper.is_some_and(|upper| entry.key >= upper) {
                 break;
             }
+            if is_new && folding.is_waiting() {
+                folding.write(&retain, nothing_older_below, &mut output)?;
+            }
             entries += 1;
             if entries.is_multiple_of(CHECK_ENTRIES) {
                 engine.check_open()?;
             }
+            let entry = match entry.tag.flags.has(Flags::EXPIRES) {
+                true => self.or_expired(entry, &retain)?,
+                false => entry,
+            };
             let keep = retain.keep((entry.key, is_new), entry.seqno, entry.tag, || {
-                !self
-                    .version
-                    .older_may_hold(target.level, Some(self.run), &reached.key, is_input)
+                nothing_older_below(&reached.key)
             });
             if keep {
-                match entry.value {
-                    ValueSource::Inline(value) => output.add(&entry, value)?,
-                    ValueSource::OutOfLine { page, .. } => {
-                        let table = self.by_id.get(&page.table).ok_or_else(|| {
-                            Error::corruption(format!(
-                                "expected a value in an input table, found table {}",
-                                page.table.0
-                            ))
-                        })?;
-                        output.add(&entry, &table.read_page(page)?)?;
+                let page;
+                let value = match entry.value {
+                    ValueSource::Inline(value) => value,
+                    ValueSource::OutOfLine { page: id, .. } => {
+                        page = self.read_page(id)?;
+                        &page
+                    }
+                };
+                let filtered = match &self.filtering {
+                    Some(filtering) if is_new => {
+                        let order = &*partition.keyspace.order;
+                        filtering.decide(&entry, value, order, &mut skip_to)?
+                    }
+                    _ => Filtered::Same,
+                };
+                match filtered {
+                    Filtered::Same if folding.takes(entry.tag) => {
+                        folding.push(&entry, value, &mut retain)?;
+                    }
+                    Filtered::Same => output.add(&entry, value)?,
+                    Filtered::Value(value) => output.add(&entry, &value)?,
+                    Filtered::Deleted => {
+                        let is_needed =
+                            !retain.is_seen_by_all(entry.seqno) || !nothing_older_below(entry.key);
+                        if is_needed {
+                            output.add(&entry.deleted(), b"")?;
+                        }
                     }
                 }
             }
             merged.advance()?;
+        }
+        if folding.is_waiting() {
+            folding.write(&retain, nothing_older_below, &mut output)?;
         }
         if self
             .keys()
@@ -412,6 +493,27 @@ impl Merge {
             )));
         }
         Ok((output.finish()?, entries))
+    }
+
+    /// An entry that may expire; a delete if it has expired for every reader.
+    #[cold]
+    fn or_expired<'e>(&self, entry: Entry<'e>, retain: &Retain) -> Result<Entry<'e>> {
+        let is_expired = match entry.value {
+            ValueSource::Inline(stored) => retain.is_expired(stored)?,
+            ValueSource::OutOfLine { page, .. } => retain.is_expired(&self.read_page(page)?)?,
+        };
+        Ok(if is_expired { entry.deleted() } else { entry })
+    }
+
+    /// A value that is a page of its own.
+    fn read_page(&self, page: PageId) -> Result<Page> {
+        let table = self.by_id.get(&page.table).ok_or_else(|| {
+            Error::corruption(format!(
+                "expected a value in an input table, found table {}",
+                page.table.0
+            ))
+        })?;
+        table.read_page(page)
     }
 
     /// The error of the first damaged input. The outputs of such a merge would be wrong.
@@ -427,7 +529,7 @@ impl Merge {
         let is_input = |id| self.by_id.contains_key(&id);
         let (level, run) = (self.target.level, Some(self.run));
         let older = self.version.older_overlaps(level, run, keys, is_input);
-        (!older).then(|| self.snapshots.first().copied().unwrap_or(SeqNo::MAX))
+        (!older).then(|| self.held.snapshots.first().copied().unwrap_or(SeqNo::MAX))
     }
 
     /// The tables of the level below the target's, which a wide output would overlap.

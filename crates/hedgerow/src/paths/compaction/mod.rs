@@ -5,7 +5,9 @@
 //! plan. This file asks for plans: [`begin`] for the background, [`step`] for a user. It starts no
 //! job; [`background`](crate::paths::background) does.
 
+pub(crate) mod filtering;
 pub(crate) mod filters;
+pub(crate) mod fold;
 pub(crate) mod job;
 pub(crate) mod output;
 pub(crate) mod paid;
@@ -113,20 +115,31 @@ pub(crate) fn next(engine: &Engine, partition: &Partition, work: &Work) -> Optio
     Some(MergeJob::new(design, version, plan))
 }
 
-/// The drop of tables that range tombstones hide from every reader, if the tree's range tombstones
-/// are in memory. Every table of the tree holds published entries only (invariant I4), so that a
-/// snapshot that is taken from now on sees the tombstones.
+/// The drop of tables of which no reader sees anything: range tombstones hide them, if the tree's
+/// range tombstones are in memory, or all their entries have expired and hide nothing older. Every
+/// table of the tree holds published entries only (invariant I4), so that a snapshot that is taken
+/// from now on sees the tombstones.
 fn discard(engine: &Engine, tree: &SuperVersion, work: &Work) -> Option<Plan> {
-    let ranges = tree.known_ranges().filter(|ranges| !ranges.is_empty())?;
-    if work.running.iter().any(|job| job.is_alone) {
+    let ranges = tree.known_ranges().filter(|ranges| !ranges.is_empty());
+    if ranges.is_none() && !engine.expiry.is_used() || work.running.iter().any(|job| job.is_alone) {
         return None;
     }
-    let snapshots = engine.snapshots.numbers();
+    let held = engine.held();
+    let is_hidden = |meta| ranges.is_some_and(|it| hide_table(it, meta, &held.snapshots));
+    let is_expired = |level, run, meta: &TableMeta| {
+        let keys = (meta.smallest_key.as_slice(), meta.largest_key.as_slice());
+        meta.has_expired(held.expired)
+            && meta.range_tombstones == 0
+            && !tree
+                .version
+                .older_overlaps(level, Some(run), keys, |id| id == meta.id)
+    };
     let is_busy = |id| work.running.iter().any(|job| job.inputs.contains(&id));
     let mut inputs: Vec<Input> = Vec::new();
     for (place, table) in tree.version.tables() {
         let meta = table.meta();
-        if is_busy(meta.id) || !hide_table(ranges, meta, &snapshots) {
+        let level = usize::from(place.level);
+        if is_busy(meta.id) || !(is_hidden(meta) || is_expired(level, place.run, meta)) {
             continue;
         }
         inputs.push(Input {

@@ -304,7 +304,7 @@ impl<'a> OutputTables<'a> {
             run: self.run.0,
             path: place,
             hash_seed: facts.seed,
-            key_order: facts.layout.order,
+            key_order: facts.key_order,
             seqno_override: self.seqno_override,
             settled: self.settled,
             block_bytes: design.block_bytes,

@@ -23,14 +23,23 @@
 //! both cases. Something older cannot come to lie below later: running merges do not write there
 //! (rule P3 of the planner), and newer data only comes from above.
 //!
+//! A put that has expired for every reader, present and future, is a Delete: each of them takes it
+//! for one.
+//!
+//! Rule 1 holds for an operand `w` that covers `v` and for this `v` alone, since a reader at or
+//! after `w` skips what `w` covers.
+//!
 //! A range tombstone is final for each key that it deletes, and it is no entry. So `w` of rule 1
 //! may be a range tombstone. Rule 1 holds for an older delete of the same fragment in place of `v`,
 //! and rule 2 for a fragment in place of `d` if nothing older of *any* of its keys is below the
 //! output.
 
 use crate::base::entry::{Kind, SeqNo, Tag};
+use crate::base::error::Result;
+use crate::base::expiry;
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
+use crate::tree::snapshot_list::Held;
 
 /// Returns true if range tombstones hide everything in a table from every reader, now and later:
 /// rule 1 for all that it may hold. Its own range tombstones are older than those that hide it, and
@@ -53,20 +62,26 @@ fn is_read_within(snapshots: &[SeqNo], from: SeqNo, to: SeqNo) -> bool {
 #[derive(Debug)]
 pub(crate) struct Retain {
     snapshots: Vec<SeqNo>,
+    /// Entries that expire up to this time have expired for every reader.
+    expired: u64,
     /// All range tombstones of the inputs.
     ranges: RangeTombstones,
     /// The next newer final version of the current key.
     newer_final: Option<SeqNo>,
+    /// The next newer operand of the current key that covers others, and the oldest it covers.
+    covering: Option<(SeqNo, SeqNo)>,
 }
 
 impl Retain {
-    /// `snapshots` are the numbers that are read at besides the present, ascending.
-    pub(crate) fn new(snapshots: &[SeqNo], ranges: RangeTombstones) -> Self {
-        debug_assert!(snapshots.is_sorted());
+    /// A rule for readers at the present and at what is held.
+    pub(crate) fn new(held: &Held, ranges: RangeTombstones) -> Self {
+        debug_assert!(held.snapshots.is_sorted());
         Retain {
-            snapshots: snapshots.to_vec(),
+            snapshots: held.snapshots.clone(),
+            expired: held.expired,
             ranges,
             newer_final: None,
+            covering: None,
         }
     }
 
@@ -85,6 +100,12 @@ impl Retain {
         })
     }
 
+    /// Returns true if a stored put that expires has expired for every reader: it is a delete.
+    #[cold]
+    pub(crate) fn is_expired(&self, stored: &[u8]) -> Result<bool> {
+        Ok(expiry::split(stored)?.0 <= self.expired)
+    }
+
     /// Returns true if the output must have the next entry. `nothing_older_below` is called only
     /// for tombstones that every reader sees. It returns true if no table older than the output,
     /// inputs apart, holds this key
@@ -98,11 +119,13 @@ impl Retain {
     ) -> bool {
         if key_is_new {
             self.newer_final = None;
+            self.covering = None;
         }
         let shadowed = self
             .newer_final
             .is_some_and(|newer| !self.is_read_within(seqno, newer))
-            || self.is_deleted(key, seqno);
+            || self.is_deleted(key, seqno)
+            || self.is_covered(seqno);
         if matches!(tag.kind, Kind::Put | Kind::ValueRef | Kind::Delete) {
             self.newer_final = Some(seqno);
         }
@@ -110,6 +133,18 @@ impl Retain {
             return false;
         }
         !(tag.kind == Kind::Delete && self.is_seen_by_all(seqno) && nothing_older_below())
+    }
+
+    /// Notes an operand of the current key that covers others from a number on, so that these may
+    /// go.
+    pub(crate) fn note_covering(&mut self, seqno: SeqNo, from: SeqNo) {
+        self.covering = Some((seqno, from));
+    }
+
+    /// Returns true if a newer operand covers a version, and no snapshot sees the version only.
+    fn is_covered(&self, seqno: SeqNo) -> bool {
+        let covering = self.covering.filter(|(_, from)| *from <= seqno);
+        covering.is_some_and(|(newer, _)| !self.is_read_within(seqno, newer))
     }
 
     /// Returns true if a range tombstone makes a version go. Its next newer one has the smallest
@@ -123,7 +158,13 @@ impl Retain {
         newer.is_some_and(|newer| !self.is_read_within(seqno, newer))
     }
 
-    fn is_seen_by_all(&self, seqno: SeqNo) -> bool {
+    /// Returns true if no snapshot sees the older one of two versions only.
+    pub(crate) fn is_one_stripe(&self, older: SeqNo, newer: SeqNo) -> bool {
+        !self.is_read_within(older, newer)
+    }
+
+    /// Returns true if every reader sees a version with this number.
+    pub(crate) fn is_seen_by_all(&self, seqno: SeqNo) -> bool {
         self.snapshots.first().is_none_or(|oldest| seqno <= *oldest)
     }
 

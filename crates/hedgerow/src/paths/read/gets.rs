@@ -18,14 +18,16 @@ use std::sync::Arc;
 
 use hedgerow_io::Reads;
 
-use super::{Answer, Asked, Position, TableLookup, in_memtables};
-use crate::base::entry::{KeyHash, SeqNo};
+use super::{Answer, Asked, Found, Position, TableLookup, combining, in_memtables};
+use crate::base::entry::KeyHash;
 use crate::base::error::Result;
+use crate::base::expiry::Moment;
 use crate::base::page::{Page, PageId, Step};
 use crate::base::slice::Slice;
 use crate::table::Query;
 use crate::table::paged_file::PagedFile;
 use crate::tree::engine::{Engine, KeyspaceState};
+use crate::tree::partition::Partition;
 use crate::tree::version::SuperVersion;
 
 /// New gets may begin while fewer than this wait for pages: enough to keep a device with a queue
@@ -39,27 +41,30 @@ const PIECE: usize = 16;
 /// first probe.
 pub(crate) struct View<'s> {
     state: &'s KeyspaceState,
-    seqno: SeqNo,
+    moment: Moment,
     trees: Vec<Option<Rc<Tree>>>,
 }
 
-/// Its reference is counted once for all gets of a view; otherwise threads would contend for the
-/// count.
-struct Tree(Arc<SuperVersion>);
+/// Its references are counted once for all gets of a view; otherwise threads would contend for the
+/// counts.
+struct Tree(Arc<SuperVersion>, Arc<Partition>);
 
 impl<'s> View<'s> {
-    pub(crate) fn new(state: &'s KeyspaceState, seqno: SeqNo) -> View<'s> {
+    pub(crate) fn new(state: &'s KeyspaceState, moment: Moment) -> View<'s> {
         View {
             state,
-            seqno,
+            moment,
             trees: vec![None; state.partitions.len()],
         }
     }
 
     fn tree(&mut self, user_key: &[u8], hash: KeyHash) -> &Rc<Tree> {
         let partition = self.state.facts.router.route(user_key, hash);
-        let tree = || self.state.partitions[partition].tree_owned();
-        self.trees[partition].get_or_insert_with(|| Rc::new(Tree(tree())))
+        let tree = || {
+            let partition = &self.state.partitions[partition];
+            Rc::new(Tree(partition.tree_owned(), partition.clone()))
+        };
+        self.trees[partition].get_or_insert_with(tree)
     }
 }
 
@@ -113,7 +118,7 @@ impl<'k, T> Gets<'k, T> {
         hash: KeyHash,
         to: T,
     ) {
-        let seqno = view.seqno;
+        let moment = view.moment;
         let tree = view.tree(&user_key, hash).clone();
         let mut scratch = Vec::new();
         view.state.facts.order.borrow(&user_key, &mut scratch);
@@ -126,12 +131,13 @@ impl<'k, T> Gets<'k, T> {
             tree,
             key,
             hash,
-            seqno,
+            moment,
             position: Position::default(),
             answer: None,
             to,
         };
-        match in_memtables(self.engine, &get.tree.0, &get.query(), &mut ()) {
+        let found = in_memtables(self.engine, &get.tree.0, &get.query(), &mut ());
+        match found {
             Ok(None) => {
                 get.lookup().touch_filters();
                 self.ready.push((get, None));
@@ -139,7 +145,10 @@ impl<'k, T> Gets<'k, T> {
                     self.go_on();
                 }
             }
-            Ok(Some(found)) => self.ended.push((get.to, Ok(found))),
+            Ok(Some(found)) => {
+                let value = get.end(self.engine, found);
+                self.ended.push((get.to, value));
+            }
             Err(error) => self.ended.push((get.to, Err(error))),
         }
     }
@@ -225,7 +234,7 @@ struct Get<'k, T> {
     /// The order key.
     key: Cow<'k, [u8]>,
     hash: KeyHash,
-    seqno: SeqNo,
+    moment: Moment,
     position: Position,
     /// Its answer, while it waits for the page of the value.
     answer: Option<Answer>,
@@ -237,7 +246,7 @@ impl<T> Get<'_, T> {
         Query {
             key: &self.key,
             hash: self.hash,
-            seqno: self.seqno,
+            seqno: self.moment.seqno,
         }
     }
 
@@ -245,7 +254,7 @@ impl<T> Get<'_, T> {
         let query = Query {
             key: &self.key,
             hash: self.hash,
-            seqno: self.seqno,
+            seqno: self.moment.seqno,
         };
         TableLookup::new(&self.tree.0.version, query, &mut self.position)
     }
@@ -274,19 +283,38 @@ impl<T> Get<'_, T> {
 
     /// Proceeds until it needs a page or has the value. `page` is the page needed before.
     fn step(&mut self, engine: &Engine, page: Option<Page>) -> Result<Step<Option<Slice>>> {
-        if let Some(answer) = self.answer.take() {
-            return answer.value(engine, page).map(Step::Done);
-        }
-        match self.lookup().step(&engine.stats, page, &mut ())? {
-            Step::Read(id) => Ok(Step::Read(id)),
-            Step::Done(None) => Ok(Step::Done(None)),
-            Step::Done(Some(answer)) => match answer.value_page() {
-                Some(id) => {
-                    self.answer = Some(answer);
-                    Ok(Step::Read(id))
-                }
-                None => answer.value(engine, None).map(Step::Done),
-            },
+        let found = if let Some(answer) = self.answer.take() {
+            answer.value(engine, page)?
+        } else {
+            match self.lookup().step(&engine.stats, page, &mut ())? {
+                Step::Read(id) => return Ok(Step::Read(id)),
+                Step::Done(None) => Found::Absent,
+                Step::Done(Some(answer)) => match answer.value_page() {
+                    Some(id) => {
+                        self.answer = Some(answer);
+                        return Ok(Step::Read(id));
+                    }
+                    None => answer.value(engine, None)?,
+                },
+            }
+        };
+        self.end(engine, found).map(Step::Done)
+    }
+
+    /// The value of the key. That of a key with operands is read at once, page by page.
+    fn end(&self, engine: &Engine, found: Found) -> Result<Option<Slice>> {
+        match found {
+            Found::Value(value) => Ok(Some(value)),
+            Found::Absent => Ok(None),
+            Found::Expiring(stored) => {
+                let found = engine.unexpired(stored, self.moment.time)?;
+                Ok(found.map(|(_, value)| value))
+            }
+            Found::Operand => {
+                let query = (&self.query(), self.moment.time);
+                let combined = combining::combined(engine, &self.tree.1, query, &mut ());
+                combined.map(|(value, _)| value)
+            }
         }
     }
 }

@@ -200,7 +200,7 @@ fn a_get_sees_what_there_was_when_it_began() {
     let mut gets = Gets::new(fixture.db.engine());
     let mut begin = |to| {
         let (state, hash) = (fixture.state(), fixture.hash("shared"));
-        let mut view = View::new(&state, SeqNo::MAX);
+        let mut view = View::new(&state, Moment::PRESENT);
         gets.begin(&mut view, Cow::Borrowed(b"shared"), hash, to);
     };
     begin(0);

@@ -55,7 +55,7 @@ impl ScanToken {
 
 /// A check value of the keyspace; it differs between keyspaces because their seeds differ.
 fn check_of(facts: &KeyspaceFacts) -> u32 {
-    let (order, parameter) = key_order::code(facts.layout.order);
+    let (order, parameter) = key_order::code(facts.key_order);
     checksum::seeded(facts.seed ^ u64::from(parameter), &[order])
 }
 

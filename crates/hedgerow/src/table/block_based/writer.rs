@@ -195,7 +195,7 @@ impl crate::table::Writer for Writer {
                 .add_out_of_line(entry.key, seqno, entry.tag, handle, bytes);
         }
         let order = self.options.key_order;
-        self.meta.count(entry, value.len(), order);
+        self.meta.count(entry, value, order);
         Ok(())
     }
 

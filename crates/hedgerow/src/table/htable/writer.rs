@@ -190,7 +190,7 @@ impl crate::table::Writer for Writer {
         }
         self.last_seqno = seqno;
         let order = self.options.key_order;
-        self.meta.count(entry, value.len(), order);
+        self.meta.count(entry, value, order);
         Ok(())
     }
 

@@ -29,6 +29,17 @@ pub(crate) struct Entry<'a> {
     pub(crate) value: ValueSource<'a>,
 }
 
+impl<'a> Entry<'a> {
+    /// The delete of the key with the same number.
+    pub(crate) fn deleted(self) -> Entry<'a> {
+        Entry {
+            tag: Tag::DELETE,
+            value: ValueSource::Inline(b""),
+            ..self
+        }
+    }
+}
+
 /// A position in a sorted sequence of entries. It starts nowhere. Every call may do I/O through the
 /// iterator's page source. After an error the position is nowhere.
 ///

@@ -29,7 +29,7 @@ pub(crate) struct Access {
     pub(crate) hash: KeyHash,
 }
 
-/// A put or a delete of a key of a keyspace, with or without a receiver of the result.
+/// A put, a delete or an operand of a key of a keyspace, with or without a receiver of the result.
 pub(crate) struct Write {
     pub(crate) cell: Arc<KeyspaceCell>,
     pub(crate) hash: KeyHash,
@@ -46,20 +46,16 @@ impl Write {
     pub(crate) fn new(
         cell: Arc<KeyspaceCell>,
         hash: KeyHash,
-        key: &[u8],
-        value: Option<&[u8]>,
+        tag: Tag,
+        (key, value): (&[u8], &[u8]),
         durability: Durability,
         answer: Option<Answer<()>>,
     ) -> Write {
         Write {
             cell,
             hash,
-            tag: if value.is_some() {
-                Tag::PUT
-            } else {
-                Tag::DELETE
-            },
-            record: [key, value.unwrap_or_default()].concat(),
+            tag,
+            record: [key, value].concat(),
             key_bytes: key.len(),
             durability,
             answer,

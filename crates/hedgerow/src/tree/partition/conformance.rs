@@ -28,6 +28,7 @@ fn router(partitioning: &Partitioning) -> Box<dyn Router> {
     let layout = Layout {
         order: KeyOrder::Sorted,
         partitioning: partitioning.clone(),
+        ..Layout::default()
     };
     super::router(&layout, 7)
 }

@@ -85,8 +85,9 @@ pub(crate) struct Ahead {
     /// No entry nearer to the end than this order key has a value, but those noted. `None` if
     /// nothing is known.
     reached: Option<Vec<u8>>,
-    /// Keys and values, the nearest first, as they were at the number.
-    pub(crate) entries: VecDeque<(Slice, Slice)>,
+    /// Keys and values, the nearest first, as they were at the number, and the times when they
+    /// expire.
+    pub(crate) entries: VecDeque<((Slice, Slice), Option<u64>)>,
     pub(crate) seqno: SeqNo,
     pub(crate) routing_epoch: u64,
 }

@@ -21,11 +21,13 @@ use ends::Ends;
 use hedgerow_mem::{CachePadded, ChunkPool};
 use watchers::Watchers;
 
+use crate::base::compaction_filter::SharedFilter;
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_order;
 use crate::base::key_order::{Order, SemiSorted};
+use crate::base::merge_operator::{Named, Operators};
 use crate::base::options::{KeyOrder, Layout, Partitioning};
 use crate::base::page::TableId;
 use crate::base::range_tombstones::RangeTombstones;
@@ -80,12 +82,27 @@ fn scaled(bits: u16, partitions: u16) -> usize {
     ((u32::from(bits) * u32::from(partitions)) >> 16) as usize
 }
 
+/// Facts that few keyspaces have.
+#[derive(Default)]
+pub(crate) struct Extras {
+    /// The operation count at the last check for a better design; 0 if there was none.
+    pub(crate) looked_at: AtomicU64,
+    /// The entries that scans have skipped since this last made a flush due.
+    pub(crate) skipped: AtomicU64,
+    /// The time to live of puts in milliseconds; 0 is for ever.
+    time_to_live: AtomicU64,
+    merge_operator: OnceLock<Named>,
+    compaction_filter: Mutex<Option<SharedFilter>>,
+}
+
 /// The facts that all partitions of a keyspace share: its layout, and the design in force.
-#[derive(Debug)]
 pub(crate) struct KeyspaceFacts {
     pub(crate) id: KeyspaceId,
     name: ArcSwap<String>,
-    pub(crate) layout: Layout,
+    pub(crate) key_order: KeyOrder,
+    pub(crate) partitioning: Partitioning,
+    /// Made when it is needed, as there are as many as keyspaces.
+    extras: OnceLock<Box<Extras>>,
     /// The seed of the hashes of its keys.
     pub(crate) seed: u64,
     pub(crate) order: Box<dyn Order>,
@@ -96,12 +113,8 @@ pub(crate) struct KeyspaceFacts {
     pub(crate) operations: OperationCounters,
     /// True if the keyspace adopts the advisor's design.
     pub(crate) tunes_itself: AtomicBool,
-    /// The operation count at the last check for a better design; 0 if there was none.
-    pub(crate) looked_at: AtomicU64,
     pub(crate) ends: Ends,
     pub(crate) watchers: Watchers,
-    /// The entries that scans have skipped since this last made a flush due.
-    pub(crate) skipped: AtomicU64,
 }
 
 impl KeyspaceFacts {
@@ -109,24 +122,91 @@ impl KeyspaceFacts {
         id: KeyspaceId,
         keyspace: &KeyspaceDescription,
         design: Arc<DesignInForce>,
+        operators: &Operators,
     ) -> Arc<KeyspaceFacts> {
         let layout = keyspace.layout.clone();
-        Arc::new(KeyspaceFacts {
+        let facts = Arc::new(KeyspaceFacts {
+            extras: OnceLock::new(),
             id,
             name: ArcSwap::from_pointee(keyspace.name.clone()),
             seed: keyspace.seed,
             order: key_order::open(layout.order, keyspace.seed),
             router: router(&layout, keyspace.seed),
-            layout,
+            key_order: layout.order,
+            partitioning: layout.partitioning,
             design: ArcSwap::new(design),
             active: CachePadded::default(),
             operations: OperationCounters::new(keyspace.operations),
             tunes_itself: AtomicBool::new(keyspace.tunes_itself),
-            looked_at: AtomicU64::new(0),
             ends: Ends::default(),
             watchers: Watchers::default(),
-            skipped: AtomicU64::new(0),
+        });
+        if let Some(name) = layout.merge_operator {
+            facts.set_merge_operator(operators.named(&name));
+        }
+        facts
+    }
+
+    /// Made when it is asked for.
+    pub(crate) fn extras(&self) -> &Extras {
+        self.extras.get_or_init(Box::default)
+    }
+
+    fn operator(&self) -> Option<&Named> {
+        self.extras.get()?.merge_operator.get()
+    }
+
+    /// The whole layout.
+    pub(crate) fn layout(&self) -> Layout {
+        let operator = self.operator().map(|it| it.name.as_str().into());
+        Layout {
+            order: self.key_order,
+            partitioning: self.partitioning.clone(),
+            merge_operator: operator,
+        }
+    }
+
+    /// The merge operator; `Unsupported` if there is none.
+    pub(crate) fn merge_operator(&self) -> Result<&Named> {
+        self.operator().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "expected a keyspace with a merge operator, found that `{}` has none: name one \
+                     in its layout",
+                    self.name()
+                ),
+            )
         })
+    }
+
+    /// The time of expiry of a put without one of its own, by the keyspace's time to live.
+    #[inline]
+    pub(crate) fn expiry_of_puts(&self, now: impl FnOnce() -> u64) -> Option<u64> {
+        match self.extras.get()?.time_to_live.load(Ordering::Relaxed) {
+            0 => None,
+            ms => Some(now().saturating_add(ms)),
+        }
+    }
+
+    /// The filter that merges ask.
+    pub(crate) fn compaction_filter(&self) -> Option<SharedFilter> {
+        lock(&self.extras.get()?.compaction_filter).clone()
+    }
+
+    pub(crate) fn set_compaction_filter(&self, filter: Option<SharedFilter>) {
+        *lock(&self.extras().compaction_filter) = filter;
+    }
+
+    /// Gives puts a time to live in milliseconds; 0 is for ever.
+    pub(crate) fn set_time_to_live(&self, ms: u64) {
+        self.extras().time_to_live.store(ms, Ordering::Relaxed);
+    }
+
+    /// Gives the keyspace a merge operator. The edit that does so must be durable.
+    pub(crate) fn set_merge_operator(&self, operator: Named) {
+        // It has none: the edit would not be durable.
+        let _ = self.extras().merge_operator.set(operator);
     }
 
     /// The range tombstone of an operation of the log.
@@ -136,7 +216,7 @@ impl KeyspaceFacts {
         value: &[u8],
         seqno: SeqNo,
     ) -> Result<RangeTombstones> {
-        let order = (self.layout.order, &*self.order);
+        let order = (self.key_order, &*self.order);
         RangeTombstones::of_operation((user_key, value), seqno, order)
     }
 
@@ -201,6 +281,8 @@ pub(crate) struct Partition {
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) flushing: bool,
+    /// True while the operands of a key are merged down.
+    pub(crate) folding: bool,
     pub(crate) running: Vec<RunningJob>,
     /// The newest run of level 0 at the last look at it, and one more than the number of gets and
     /// of seeks when each looked last, if it did.

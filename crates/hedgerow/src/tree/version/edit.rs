@@ -24,6 +24,12 @@ pub(crate) enum Change {
         id: KeyspaceId,
         partitions: Vec<PartitionId>,
     },
+    /// Gives a keyspace a merge operator.
+    SetMergeOperator {
+        id: KeyspaceId,
+        /// The name of the operator.
+        name: String,
+    },
     /// Gives a keyspace another design.
     SetDesign { id: KeyspaceId, design: Design },
     /// The recent operations of a keyspace.
@@ -39,6 +45,14 @@ pub(crate) enum Change {
         /// True if the keyspace tunes itself.
         on: bool,
     },
+    /// Gives the puts of a keyspace a time to live.
+    SetTimeToLive {
+        id: KeyspaceId,
+        /// Milliseconds; 0 is for ever.
+        ms: u64,
+    },
+    /// The latest time that entries expired by, in milliseconds since 1970.
+    Clock { ms: u64 },
     /// The directories of the database, and their use.
     SetPlaces(Places),
     /// Changes the tables of a tree: a flush, a merge or a move.

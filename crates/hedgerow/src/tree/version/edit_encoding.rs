@@ -12,6 +12,7 @@ use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::merge_operator;
 use crate::base::page::TableId;
 use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
@@ -36,16 +37,22 @@ mod code {
     pub(super) const SET_SELF_TUNING: u64 = 11;
     pub(super) const SET_PLACES: u64 = 12;
     pub(super) const WRITTEN: u64 = 13;
+    pub(super) const SET_MERGE_OPERATOR: u64 = 14;
     pub(super) const RENAME_KEYSPACE: u64 = 15;
+    pub(super) const SET_TIME_TO_LIVE: u64 = 16;
+    pub(super) const CLOCK: u64 = 17;
 }
 
-/// Tags of the fields of [`TreeEdit`].
+/// Tags of the fields of [`TreeEdit`], and of other changes.
 mod tag {
     pub(super) const FLUSHED_THROUGH: u64 = 1;
     pub(super) const DEPTH: u64 = 3;
     pub(super) const NOMINAL_DEPTH: u64 = 5;
     pub(super) const SHIFT_TO: u64 = 7;
     pub(super) const RANGES: u64 = 9;
+
+    /// A field of a keyspace that is created.
+    pub(super) const MERGE_OPERATOR: u64 = 1;
 }
 
 pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
@@ -77,14 +84,8 @@ pub(crate) fn decode_edit(bytes: &[u8]) -> Result<Edit> {
 fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
     let code = match change {
         Change::CreateKeyspace { id, keyspace } => {
-            varint::put(out, u64::from(id.0));
-            put_sized(out, keyspace.name.as_bytes());
-            encode_layout(&keyspace.layout, out);
-            encode_design(&keyspace.design, out);
-            out.extend_from_slice(&keyspace.seed.to_le_bytes());
-            put_partitions(out, &keyspace.partitions);
-            varint::put(out, u64::from(keyspace.depth));
-            code::CREATE_KEYSPACE
+            encode_keyspace(*id, keyspace, out);
+            return code::CREATE_KEYSPACE;
         }
         Change::DropKeyspace { id } => {
             varint::put(out, u64::from(id.0));
@@ -94,6 +95,11 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
             varint::put(out, u64::from(id.0));
             put_sized(out, name.as_bytes());
             code::RENAME_KEYSPACE
+        }
+        Change::SetMergeOperator { id, name } => {
+            varint::put(out, u64::from(id.0));
+            put_sized(out, name.as_bytes());
+            code::SET_MERGE_OPERATOR
         }
         Change::ReplacePartitions { id, partitions } => {
             varint::put(out, u64::from(id.0));
@@ -122,6 +128,15 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
             varint::put(out, u64::from(id.0));
             varint::put(out, u64::from(*on));
             code::SET_SELF_TUNING
+        }
+        Change::SetTimeToLive { id, ms } => {
+            varint::put(out, u64::from(id.0));
+            varint::put(out, *ms);
+            code::SET_TIME_TO_LIVE
+        }
+        Change::Clock { ms } => {
+            varint::put(out, *ms);
+            code::CLOCK
         }
         Change::SetPlaces(places) => {
             encode_places(places, out);
@@ -157,24 +172,34 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
     code
 }
 
+fn encode_keyspace(id: KeyspaceId, keyspace: &KeyspaceDescription, out: &mut Vec<u8>) {
+    varint::put(out, u64::from(id.0));
+    put_sized(out, keyspace.name.as_bytes());
+    encode_layout(&keyspace.layout, out);
+    encode_design(&keyspace.design, out);
+    out.extend_from_slice(&keyspace.seed.to_le_bytes());
+    put_partitions(out, &keyspace.partitions);
+    varint::put(out, u64::from(keyspace.depth));
+    let mut fields = FieldWriter::new(out);
+    if let Some(name) = &keyspace.layout.merge_operator {
+        fields.put(tag::MERGE_OPERATOR, name.as_bytes());
+    }
+    fields.finish();
+}
+
 fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
     let change = match code {
-        code::CREATE_KEYSPACE => Change::CreateKeyspace {
-            id: keyspace(body)?,
-            keyspace: KeyspaceDescription::new(
-                name(body)?,
-                (decode_layout(body)?, decode_design(body)?),
-                body.u64("seed")?,
-                partitions(body)?,
-                body.varint_as("depth")?,
-            ),
-        },
+        code::CREATE_KEYSPACE => return decode_keyspace(body),
         code::DROP_KEYSPACE => Change::DropKeyspace {
             id: keyspace(body)?,
         },
         code::RENAME_KEYSPACE => Change::RenameKeyspace {
             id: keyspace(body)?,
             name: name(body)?,
+        },
+        code::SET_MERGE_OPERATOR => Change::SetMergeOperator {
+            id: keyspace(body)?,
+            name: operator_name(body.sized("name of a merge operator")?)?,
         },
         code::REPLACE_PARTITIONS => Change::ReplacePartitions {
             id: keyspace(body)?,
@@ -199,6 +224,13 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
         code::SET_SELF_TUNING => Change::SetSelfTuning {
             id: keyspace(body)?,
             on: body.varint("self-tuning")? != 0,
+        },
+        code::SET_TIME_TO_LIVE => Change::SetTimeToLive {
+            id: keyspace(body)?,
+            ms: body.varint("time to live")?,
+        },
+        code::CLOCK => Change::Clock {
+            ms: body.varint("time")?,
         },
         code::SET_PLACES => Change::SetPlaces(decode_places(body)?),
         code::TREE => return Ok(Change::Tree(decode_tree_edit(body)?)),
@@ -227,6 +259,35 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
     };
     skip_fields(body, "a change")?;
     Ok(change)
+}
+
+fn decode_keyspace(body: &mut ByteReader<'_>) -> Result<Change> {
+    let id = keyspace(body)?;
+    let mut keyspace = KeyspaceDescription::new(
+        name(body)?,
+        (decode_layout(body)?, decode_design(body)?),
+        body.u64("seed")?,
+        partitions(body)?,
+        body.varint_as("depth")?,
+    );
+    let mut fields = FieldReader::new(body, "a keyspace");
+    while let Some((tag, mut field)) = fields.next()? {
+        match tag {
+            tag::MERGE_OPERATOR => {
+                keyspace.layout.merge_operator = Some(operator_name(field.rest())?.into());
+            }
+            _ => fields.unknown(tag)?,
+        }
+    }
+    Ok(Change::CreateKeyspace { id, keyspace })
+}
+
+fn operator_name(bytes: &[u8]) -> Result<String> {
+    let name = std::str::from_utf8(bytes).ok();
+    let name = name.filter(|name| merge_operator::check_name(name).is_ok());
+    name.map(str::to_owned).ok_or_else(|| {
+        Error::corruption("expected the name of a merge operator, found other bytes")
+    })
 }
 
 /// Directories are UTF-8, like names.

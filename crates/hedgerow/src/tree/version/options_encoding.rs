@@ -77,6 +77,8 @@ pub(crate) fn decode_layout(reader: &mut ByteReader<'_>) -> Result<Layout> {
     let layout = Layout {
         order,
         partitioning,
+        // Among the fields of the keyspace.
+        merge_operator: None,
     };
     layout.check().map_err(out_of_bounds)?;
     Ok(layout)

@@ -49,6 +49,10 @@ pub(crate) struct State {
     pub(crate) log_start: u32,
     /// The directories of the files.
     pub(crate) places: Places,
+    /// The times to live of puts in milliseconds, of the keyspaces that have one.
+    pub(crate) times_to_live: BTreeMap<KeyspaceId, u64>,
+    /// The latest time that entries expired by, in milliseconds since 1970; 0 if none can.
+    pub(crate) clock: u64,
     /// The end of the log and its last number, if the database was closed.
     pub(crate) closed: Option<(LogPosition, SeqNo)>,
 }
@@ -152,6 +156,7 @@ impl State {
                     return Err(no_keyspace(*id));
                 };
                 self.names.remove(&keyspace.name);
+                self.times_to_live.remove(id);
                 self.remove_trees(&keyspace.partitions);
             }
             Change::RenameKeyspace { id, name } => {
@@ -159,6 +164,15 @@ impl State {
                 let keyspace = self.keyspace_mut(*id)?;
                 let before = std::mem::replace(&mut keyspace.name, name.clone());
                 self.names.remove(&before);
+            }
+            Change::SetMergeOperator { id, name } => {
+                let keyspace = self.keyspace_mut(*id)?;
+                if let Some(found) = keyspace.layout.merge_operator.replace(name.as_str().into()) {
+                    return Err(misfit(format!(
+                        "keyspace {} has the merge operator `{found}` when it gets `{name}`",
+                        id.0
+                    )));
+                }
             }
             Change::ReplacePartitions { id, partitions } => {
                 let keyspace = self.keyspace_mut(*id)?;
@@ -179,6 +193,14 @@ impl State {
                 self.keyspace_mut(*id)?.operations = *operations;
             }
             Change::Written { id, written } => self.keyspace_mut(*id)?.written = *written,
+            Change::SetTimeToLive { id, ms } => {
+                self.keyspace_mut(*id)?;
+                match ms {
+                    0 => self.times_to_live.remove(id),
+                    _ => self.times_to_live.insert(*id, *ms),
+                };
+            }
+            Change::Clock { ms } => raise(&mut self.clock, *ms),
             Change::SetPlaces(places) => self.places = places.clone(),
             Change::Tree(edit) => self.apply_tree(edit)?,
             Change::Counters {
@@ -227,6 +249,9 @@ impl State {
         }
         for (&id, keyspace) in &self.keyspaces {
             edit.push(keyspace.creation(id));
+            if let Some(&ms) = self.times_to_live.get(&id) {
+                edit.push(Change::SetTimeToLive { id, ms });
+            }
             if keyspace.tunes_itself {
                 edit.push(Change::SetSelfTuning { id, on: true });
             }
@@ -264,6 +289,9 @@ impl State {
         edit.push(Change::LogStart {
             segment: self.log_start,
         });
+        if self.clock > 0 {
+            edit.push(Change::Clock { ms: self.clock });
+        }
         if let Some((end, last)) = self.closed {
             edit.push(Change::Closed { end, last });
         }

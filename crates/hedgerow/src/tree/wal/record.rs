@@ -8,7 +8,7 @@ use crate::base::codec::checksum::{agree, extend, place, seeded};
 use crate::base::codec::features::Features;
 use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::{
-    Flags, KEY_BYTES_MAX, Kind, LogPosition, PartitionId, SeqNo, Tag, VALUE_BYTES_MAX,
+    Flags, KEY_BYTES_MAX, Kind, LogPosition, PartitionId, SeqNo, Tag, VALUE_BYTES_MAX, front_bytes,
 };
 use crate::base::error::{Error, Result};
 
@@ -362,7 +362,7 @@ impl Payload {
     /// Appends an operation. Deletes have no value. The caller has checked key and value.
     pub(crate) fn push(&mut self, partition: PartitionId, tag: Tag, user_key: &[u8], value: &[u8]) {
         debug_assert!(user_key.len() <= KEY_BYTES_MAX + usize::from(tag.kind == Kind::RangeDelete));
-        debug_assert!(value.len() <= VALUE_BYTES_MAX);
+        debug_assert!(value.len() <= VALUE_BYTES_MAX + front_bytes(tag));
         self.bytes
             .reserve(OP_OVERHEAD_BYTES_MAX + user_key.len() + value.len());
         self.bytes.push(pack(tag));
@@ -485,7 +485,7 @@ impl<'a> Ops<'a> {
         };
         // A range may begin behind the longest key.
         let longest = KEY_BYTES_MAX + usize::from(tag.kind == Kind::RangeDelete);
-        if user_key.len() > longest || value.len() > VALUE_BYTES_MAX {
+        if user_key.len() > longest || value.len() > VALUE_BYTES_MAX + front_bytes(tag) {
             return Err(Error::corruption(format!(
                 "a key of {} bytes or a value of {} bytes is out of bounds",
                 user_key.len(),

@@ -24,6 +24,7 @@ pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
     let layout = (order, partitioning).prop_map(|(order, partitioning)| Layout {
         order,
         partitioning,
+        ..Layout::default()
     });
     layout.prop_filter("ranges are of sorted keys", |layout| layout.check().is_ok())
 }
@@ -188,6 +189,9 @@ fn any_change() -> impl Strategy<Value = Change> {
         (keyspace(), partitions())
             .prop_map(|(id, partitions)| Change::ReplacePartitions { id, partitions }),
         (keyspace(), any::<String>()).prop_map(|(id, name)| Change::RenameKeyspace { id, name }),
+        (keyspace(), any::<u64>()).prop_map(|(id, ms)| Change::SetTimeToLive { id, ms }),
+        any::<u64>().prop_map(|ms| Change::Clock { ms }),
+        (keyspace(), "[a-z_]{1,20}").prop_map(|(id, name)| Change::SetMergeOperator { id, name }),
         (keyspace(), any_design()).prop_map(|(id, design)| Change::SetDesign { id, design }),
         (keyspace(), any::<[u64; 8]>()).prop_map(|(id, numbers)| Change::Operations {
             id,

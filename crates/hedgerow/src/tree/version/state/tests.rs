@@ -24,6 +24,8 @@ pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -
         filter_bytes: 0,
         entries: 10,
         tombstones: 0,
+        operands: 0,
+        expiring: 0,
         range_tombstones: 0,
         smallest_key: keys.0.into(),
         largest_key: keys.1.into(),

@@ -1,0 +1,81 @@
+//! Asks the compaction filter of a keyspace about the entries of a merge.
+//!
+//! A filter changes what readers see, which no merge does otherwise. So it is asked only about
+//! entries that no snapshot sees, and a merge whose filter has changed something is installed only
+//! if no snapshot was taken since it began ([`super::job`]).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::compaction_filter::{FilterPass, Verdict};
+use crate::base::entry::{Flags, Kind, SeqNo, VALUE_BYTES_MAX};
+use crate::base::error::Result;
+use crate::base::expiry;
+use crate::base::key_order::Order;
+use crate::table::iter::Entry;
+
+/// A filter during one merge.
+pub(crate) struct Filtering {
+    pass: Box<dyn FilterPass>,
+    /// The number of the newest snapshot.
+    newest_snapshot: SeqNo,
+    /// True if it has changed anything.
+    pub(crate) has_changed: AtomicBool,
+}
+
+/// The decision about an entry, as it is stored.
+pub(crate) enum Filtered {
+    Same,
+    Deleted,
+    /// The value as it is stored.
+    Value(Vec<u8>),
+}
+
+impl Filtering {
+    pub(crate) fn new(pass: Box<dyn FilterPass>, snapshots: &[SeqNo]) -> Filtering {
+        Filtering {
+            pass,
+            newest_snapshot: snapshots.last().copied().unwrap_or(SeqNo(0)),
+            has_changed: AtomicBool::new(false),
+        }
+    }
+
+    /// Decides about a retained entry with this stored value. `skip_to` is the key up to which
+    /// entries are removed unasked, in the order of user keys; each thread of a merge has its own.
+    pub(crate) fn decide(
+        &self,
+        entry: &Entry<'_>,
+        stored: &[u8],
+        order: &dyn Order,
+        skip_to: &mut Option<Vec<u8>>,
+    ) -> Result<Filtered> {
+        let is_seen = self.newest_snapshot > SeqNo(0) && entry.seqno <= self.newest_snapshot;
+        if entry.tag.kind != Kind::Put || is_seen {
+            return Ok(Filtered::Same);
+        }
+        let expires = entry.tag.flags.has(Flags::EXPIRES);
+        let (front, value) = match expires {
+            true => stored.split_at(stored.len() - expiry::split(stored)?.1.len()),
+            false => (&b""[..], stored),
+        };
+        let key = order.decode(entry.key);
+        let filtered = if skip_to.as_deref().is_some_and(|to| key < to) {
+            Filtered::Deleted
+        } else {
+            *skip_to = None;
+            match self.pass.decide(key, value) {
+                Verdict::Keep => return Ok(Filtered::Same),
+                Verdict::Remove => Filtered::Deleted,
+                Verdict::Replace(new) if new == value || new.len() > VALUE_BYTES_MAX => {
+                    return Ok(Filtered::Same);
+                }
+                Verdict::Replace(new) => Filtered::Value([front, &new].concat()),
+                Verdict::SkipTo(to) => {
+                    *skip_to = Some(to);
+                    Filtered::Deleted
+                }
+            }
+        };
+        self.has_changed.store(true, Ordering::Relaxed);
+        Ok(filtered)
+    }
+}
