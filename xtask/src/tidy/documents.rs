@@ -96,12 +96,15 @@ fn invariants(sources: &Sources) -> Vec<String> {
     let Some(document) = sources.texts.get(INVARIANTS) else {
         return Vec::new();
     };
-    let defined: BTreeSet<&str> = document
-        .match_indices("**")
-        .filter_map(|(at, _)| document[at + 2..].split_once("**").map(|(name, _)| name))
-        .filter(|name| is_invariant(name))
-        .collect();
+    let mut defined = BTreeSet::new();
     let mut findings = Vec::new();
+    for (at, _) in document.match_indices("- **") {
+        let name = document[at + 4..].split("**").next().unwrap_or("");
+        if is_invariant(name) && !defined.insert(name) {
+            let line = line_of(document, at);
+            findings.push(format!("{INVARIANTS}:{line}: {name} is another one's name"));
+        }
+    }
     for (path, text) in sources
         .rust()
         .filter(|(path, _)| path.starts_with("crates/"))
@@ -217,7 +220,10 @@ mod tests {
     #[test]
     fn invariants_that_the_code_names_are_written_down() {
         let sources = Sources::of(&[
-            (INVARIANTS, "- **I1** something holds"),
+            (
+                INVARIANTS,
+                "- **I1** something holds\n- **I1** another thing\n",
+            ),
             (
                 "crates/a/src/lib.rs",
                 "// by I1 and I2, not S3-FIFO\nconst I9: u8 = 0;",
@@ -225,7 +231,10 @@ mod tests {
         ]);
         assert_eq!(
             invariants(&sources),
-            ["crates/a/src/lib.rs:1: I2 is not in docs/invariants.md"]
+            [
+                "docs/invariants.md:2: I1 is another one's name",
+                "crates/a/src/lib.rs:1: I2 is not in docs/invariants.md"
+            ]
         );
     }
 
