@@ -102,17 +102,14 @@ impl Slice {
     }
 
     /// The bytes without the first ones. Does not copy a page that only this slice pins.
-    pub(crate) fn without_front(self, bytes: usize) -> Slice {
-        match self.0 {
-            Repr::Pinned(pinned) if Arc::strong_count(&pinned) == 1 => {
-                let mut pinned = pinned;
-                if let Some(pinned) = Arc::get_mut(&mut pinned) {
-                    pinned.bytes.skip(bytes);
-                }
-                Slice(Repr::Pinned(pinned))
-            }
-            repr => Slice::copy_from(Slice(repr).get(bytes..).unwrap_or_default()),
+    pub(crate) fn without_front(mut self, bytes: usize) -> Slice {
+        if let Repr::Pinned(pinned) = &mut self.0
+            && let Some(pinned) = Arc::get_mut(pinned)
+        {
+            pinned.bytes.skip(bytes);
+            return self;
         }
+        Slice::copy_from(self.get(bytes..).unwrap_or_default())
     }
 
     /// The bytes.

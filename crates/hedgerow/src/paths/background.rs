@@ -30,7 +30,6 @@ use std::sync::atomic::Ordering;
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Design;
-use crate::base::page::TableId;
 use crate::base::runtime::Priority;
 use crate::design::merge_policy::plan::RunningJob;
 use crate::design::planner::Manual;
@@ -232,9 +231,22 @@ fn spawn_merge(engine: &Arc<Engine>, partition: &Arc<Partition>, merge: MergeJob
     });
 }
 
+/// Carries out a step of a compaction on this thread: a merge that is among the running ones, or an
+/// edit of the manifest. Returns the bytes of the input tables.
+pub(crate) fn carry_out_step(
+    engine: &Arc<Engine>,
+    partition: &Arc<Partition>,
+    merge: &MergeJob,
+) -> Result<u64> {
+    match merge.running {
+        Some(_) => carry_out(engine, partition, merge),
+        None => merge.run(engine, partition),
+    }
+}
+
 /// Carries out a merge that is among the running ones, on this thread, and removes it from them.
 /// Returns the bytes of the input tables.
-pub(crate) fn carry_out(
+fn carry_out(
     engine: &Arc<Engine>,
     partition: &Arc<Partition>,
     merge: &MergeJob,
@@ -288,11 +300,7 @@ pub(crate) fn fold_operands(engine: &Arc<Engine>, partition: &Arc<Partition>, or
         return;
     }
     let at = || Bound::Included(order_key.to_vec());
-    let mut manual = Manual::new(
-        at(),
-        at(),
-        TableId(writer.next_table.load(Ordering::Relaxed)),
-    );
+    let mut manual = Manual::new(at(), at(), writer.next_table());
     spawn_for(
         engine,
         partition,
@@ -301,11 +309,7 @@ pub(crate) fn fold_operands(engine: &Arc<Engine>, partition: &Arc<Partition>, or
             let folding = Folding(partition);
             // A merge in the way ends it: the next get of such a key begins another.
             while let Step::Run(merge) = compaction::step(engine, partition, &mut manual) {
-                let done = match merge.running {
-                    Some(_) => carry_out(engine, partition, &merge),
-                    None => merge.run(engine, partition),
-                };
-                if done.is_err() {
+                if carry_out_step(engine, partition, &merge).is_err() {
                     break;
                 }
             }

@@ -5,7 +5,6 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::page::TableId;
 use crate::design::planner::Manual;
 use crate::paths::background;
 use crate::paths::compaction;
@@ -33,7 +32,7 @@ pub(crate) fn compact(
     progress: &mut CompactProgress,
     go_on: &mut dyn FnMut(CompactProgress) -> bool,
 ) -> Result<()> {
-    let through = TableId(engine.writer()?.next_table().0);
+    let through = engine.writer()?.next_table();
     let is_filtered = partition.keyspace.compaction_filter().is_some();
     let mut manual = Manual::new(lower.clone(), upper.clone(), through)
         .rewriting(engine.held().expired, is_filtered);
@@ -47,10 +46,7 @@ pub(crate) fn compact(
         engine.writer()?;
         match compaction::step(engine, partition, &mut manual) {
             Step::Run(merge) => {
-                progress.done_bytes += match merge.running {
-                    Some(_) => background::carry_out(engine, partition, &merge)?,
-                    None => merge.run(engine, partition)?,
-                };
+                progress.done_bytes += background::carry_out_step(engine, partition, &merge)?;
                 engine.remove_obsolete();
             }
             Step::Wait(running) => drop(engine.scheduler.wait_until(|| {

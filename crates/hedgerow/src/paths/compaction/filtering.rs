@@ -16,8 +16,8 @@ use crate::table::iter::Entry;
 /// A filter during one merge.
 pub(crate) struct Filtering {
     pass: Box<dyn FilterPass>,
-    /// The number of the newest snapshot.
-    newest_snapshot: SeqNo,
+    /// The number of the newest snapshot, if one is open.
+    newest_snapshot: Option<SeqNo>,
     /// True if it has changed anything.
     pub(crate) has_changed: AtomicBool,
 }
@@ -34,7 +34,7 @@ impl Filtering {
     pub(crate) fn new(pass: Box<dyn FilterPass>, snapshots: &[SeqNo]) -> Filtering {
         Filtering {
             pass,
-            newest_snapshot: snapshots.last().copied().unwrap_or(SeqNo(0)),
+            newest_snapshot: snapshots.last().copied(),
             has_changed: AtomicBool::new(false),
         }
     }
@@ -48,14 +48,15 @@ impl Filtering {
         order: &dyn Order,
         skip_to: &mut Option<Vec<u8>>,
     ) -> Result<Filtered> {
-        let is_seen = self.newest_snapshot > SeqNo(0) && entry.seqno <= self.newest_snapshot;
+        let is_seen = self
+            .newest_snapshot
+            .is_some_and(|newest| entry.seqno <= newest);
         if entry.tag.kind != Kind::Put || is_seen {
             return Ok(Filtered::Same);
         }
-        let expires = entry.tag.flags.has(Flags::EXPIRES);
-        let (front, value) = match expires {
-            true => stored.split_at(stored.len() - expiry::split(stored)?.1.len()),
-            false => (&b""[..], stored),
+        let (expires, value) = match entry.tag.flags.has(Flags::EXPIRES) {
+            true => expiry::split(stored).map(|(at, value)| (Some(at), value))?,
+            false => (None, stored),
         };
         let key = order.decode(entry.key);
         let filtered = if skip_to.as_deref().is_some_and(|to| key < to) {
@@ -68,7 +69,10 @@ impl Filtering {
                 Verdict::Replace(new) if new == value || new.len() > VALUE_BYTES_MAX => {
                     return Ok(Filtered::Same);
                 }
-                Verdict::Replace(new) => Filtered::Value([front, &new].concat()),
+                Verdict::Replace(new) => Filtered::Value(match expires {
+                    Some(at) => expiry::stored(at, &new).1,
+                    None => new,
+                }),
                 Verdict::SkipTo(to) => {
                     *skip_to = Some(to);
                     Filtered::Deleted

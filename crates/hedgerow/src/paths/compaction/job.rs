@@ -162,18 +162,15 @@ fn merge(
     let began = engine.environment.clock.now();
     let _memory = engine.memory.merge();
     let filter = partition.keyspace.compaction_filter();
-    let mut merged = merge_tables(engine, partition, design, inputs, target, filter)?;
-    let mut installed = install(engine, partition, design, &merged);
-    if merged.filtered_before.is_some()
-        && matches!(&installed, Err(error) if error.kind() == ErrorKind::Conflict)
-    {
+    let merged = merge_tables(engine, partition, design, inputs, target, filter)?;
+    let is_filtered = merged.filtered_before.is_some();
+    let mut installed = install(engine, partition, design, merged);
+    if is_filtered && matches!(&installed, Err(error) if error.kind() == ErrorKind::Conflict) {
         // A snapshot sees what the filter has changed. The next merge asks it again.
-        merged = merge_tables(engine, partition, design, inputs, target, None)?;
-        installed = install(engine, partition, design, &merged);
+        let merged = merge_tables(engine, partition, design, inputs, target, None)?;
+        installed = install(engine, partition, design, merged);
     }
-    installed?;
-    let read_bytes = merged.read_bytes;
-    let (entries, write_bytes) = merged.edit.written();
+    let (read_bytes, entries, write_bytes) = installed?;
     engine.stats.merges.add(1);
     engine.stats.merge_read_bytes.add(read_bytes);
     engine.stats.merge_write_bytes.add(write_bytes);
@@ -190,14 +187,16 @@ fn merge(
     Ok(read_bytes)
 }
 
-/// Installs the outputs of a merge, or removes them.
+/// Installs the outputs of a merge, or removes them. Returns the bytes that were read, and the
+/// entries and the bytes that were written.
 fn install(
     engine: &Engine,
     partition: &Partition,
     design: &Arc<DesignInForce>,
-    merged: &Merged,
-) -> Result<()> {
-    let edit = merged.edit.clone();
+    merged: Merged,
+) -> Result<(u64, u64, u64)> {
+    let edit = merged.edit;
+    let (entries, write_bytes) = edit.written();
     let outputs: Vec<TableMeta> = edit.added.iter().map(|(_, meta)| meta.clone()).collect();
     let filters = group_filters::prepare(engine, partition, design, &edit);
     let snapshot = merged.filtered_before.unwrap_or(u64::MAX);
@@ -206,7 +205,7 @@ fn install(
     if installed.is_err() {
         engine.remove_unnamed(partition, &outputs);
     }
-    installed
+    installed.map(|()| (merged.read_bytes, entries, write_bytes))
 }
 
 /// The result of a merge: its edit replaces the inputs by the outputs.
