@@ -135,7 +135,7 @@ impl Batch {
         value: impl AsRef<[u8]>,
         expiry: Expiry,
     ) -> Result<&mut Batch> {
-        let at = expiry.time(|| self.engine.time());
+        let at = self.engine.time_of(expiry);
         self.push_put(keyspace, key.as_ref(), value.as_ref(), at)
     }
 
@@ -147,10 +147,6 @@ impl Batch {
         at: Option<u64>,
     ) -> Result<&mut Batch> {
         check_value(value)?;
-        let Some(at) = at else {
-            return self.push(keyspace, Tag::PUT, key, value);
-        };
-        self.engine.expiry.note_use();
         let (tag, stored) = expiry::stored(at, value);
         self.push(keyspace, tag, key, &stored)
     }

@@ -118,11 +118,8 @@ impl Keyspace {
         durability: Durability,
     ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        match self.cell.facts.expiry_of_puts(|| self.engine.time()) {
-            None => self.write(Tag::PUT, key, value, None, durability),
-            at => self.write_put(key, value, at, None, durability),
-        }
-        .map(drop)
+        let at = self.cell.facts.expiry_of_puts(|| self.engine.time());
+        self.write_put(key, value, at, None, durability).map(drop)
     }
 
     /// Deletes a key, buffered. The key need not have a value.

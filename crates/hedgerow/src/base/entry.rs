@@ -5,7 +5,7 @@
 //! ascending, then by sequence number descending, so that the newest version of a key comes first.
 //! Recency is the sequence number alone.
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 
 /// The longest user key, in bytes. The empty key is a key like any other.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
@@ -185,6 +185,19 @@ impl Tag {
             kind: Kind::from_code(kind)?,
             flags: Flags::from_bits(flags)?,
         })
+    }
+
+    /// The error of an entry of a kind that is not known yet.
+    #[cold]
+    pub(crate) fn of_later_version(self) -> Error {
+        let kind = self.kind;
+        Error::new(
+            ErrorKind::FormatVersion,
+            format!(
+                "expected a put, a delete or an operand, found an entry of kind {kind:?} of a \
+                 later version"
+            ),
+        )
     }
 }
 

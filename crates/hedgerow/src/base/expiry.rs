@@ -3,6 +3,7 @@
 //! Times are milliseconds since 1970. The value of such an entry begins with its time, in eight
 //! bytes.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use hedgerow_io::WallTime;
@@ -61,9 +62,22 @@ impl Moment {
     };
 }
 
-/// The tag and the stored value of a put that expires at a time.
-pub(crate) fn stored(time: u64, value: &[u8]) -> (Tag, Vec<u8>) {
-    (Tag::PUT_EXPIRING, [&time.to_le_bytes()[..], value].concat())
+/// The tag and the stored value of a put that expires at a time, or never.
+#[inline]
+pub(crate) fn stored(time: Option<u64>, value: &[u8]) -> (Tag, Cow<'_, [u8]>) {
+    match time {
+        None => (Tag::PUT, Cow::Borrowed(value)),
+        Some(at) => {
+            let stored = [&at.to_le_bytes()[..], value].concat();
+            (Tag::PUT_EXPIRING, Cow::Owned(stored))
+        }
+    }
+}
+
+/// The time of a stored value that expires, and the value; `None` if it has expired.
+pub(crate) fn unexpired(stored: &[u8], now: u64) -> Result<Option<(u64, &[u8])>> {
+    let (at, value) = split(stored)?;
+    Ok((at > now).then_some((at, value)))
 }
 
 /// The time at the beginning of a stored value, and the value.

@@ -8,6 +8,7 @@ pub(crate) mod expiry;
 pub(crate) mod key_order;
 pub(crate) mod key_ranges;
 pub(crate) mod merge_operator;
+pub(crate) mod operand_chain;
 pub(crate) mod options;
 pub(crate) mod page;
 pub(crate) mod random;

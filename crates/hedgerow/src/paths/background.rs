@@ -246,11 +246,7 @@ pub(crate) fn carry_out_step(
 
 /// Carries out a merge that is among the running ones, on this thread, and removes it from them.
 /// Returns the bytes of the input tables.
-fn carry_out(
-    engine: &Arc<Engine>,
-    partition: &Arc<Partition>,
-    merge: &MergeJob,
-) -> Result<u64> {
+fn carry_out(engine: &Arc<Engine>, partition: &Arc<Partition>, merge: &MergeJob) -> Result<u64> {
     let job = || merge.run(engine, partition);
     run(engine, "merge tables", job, |failure| {
         let has_failed = failure.is_some();

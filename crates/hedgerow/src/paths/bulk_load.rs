@@ -19,6 +19,7 @@
 
 mod sorting;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::base::entry::RunId;
@@ -106,11 +107,9 @@ impl<'a> BulkLoad<'a> {
         let facts = &self.state.facts;
         facts.order.check(user_key)?;
         check_value(value)?;
-        let expires = self.expires.filter(|_| tag == Tag::PUT);
-        let expiring = expires.map(|at| expiry::stored(at, value));
-        let (tag, stored) = match &expiring {
-            None => (tag, value),
-            Some((tag, stored)) => (*tag, stored.as_slice()),
+        let (tag, stored) = match tag {
+            Tag::PUT => expiry::stored(self.expires, value),
+            _ => (tag, Cow::Borrowed(value)),
         };
         let key = facts.order.borrow(user_key, &mut self.scratch);
         let hash = KeyHash::of(user_key, facts.seed);
@@ -119,7 +118,7 @@ impl<'a> BulkLoad<'a> {
         self.entries += 1;
         self.user_bytes += (user_key.len() + value.len()) as u64;
         if let Some(sorting) = self.sorting.get_mut(partition) {
-            return sorting.add(key, stored);
+            return sorting.add(key, &stored);
         }
         if !is_first && key <= self.last_key.as_slice() {
             return Err(out_of_order(user_key, facts.order.decode(&self.last_key)));
@@ -128,9 +127,9 @@ impl<'a> BulkLoad<'a> {
             key,
             seqno: self.seqno,
             tag,
-            value: ValueSource::Inline(stored),
+            value: ValueSource::Inline(&stored),
         };
-        self.outputs[partition].add(&entry, stored)?;
+        self.outputs[partition].add(&entry, &stored)?;
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         Ok(())

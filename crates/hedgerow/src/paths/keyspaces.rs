@@ -164,11 +164,12 @@ pub(crate) fn set_time_to_live(engine: &Engine, cell: &KeyspaceCell, ms: u64) ->
     let mut manifest = writer.manifest();
     cell.check_not_dropped()?;
     let id = cell.facts.id;
-    let edit = vec![Change::SetTimeToLive { id, ms }];
-    engine.log_edit(writer, &mut manifest, edit)?;
     if ms > 0 {
+        // The edit stores the time, so that a kill leaves tables that are known to expire.
         engine.expiry.note_use();
     }
+    let edit = vec![Change::SetTimeToLive { id, ms }];
+    engine.log_edit(writer, &mut manifest, edit)?;
     cell.facts.set_time_to_live(ms);
     Ok(())
 }

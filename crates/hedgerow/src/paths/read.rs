@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::base::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{ErrorKind, Result};
 use crate::base::expiry::Moment;
 use crate::base::page::{Page, PageId, Step};
 use crate::base::range_tombstones::RangeTombstones;
@@ -314,21 +314,9 @@ impl Found {
             Kind::Put => Ok(Found::Value(value())),
             Kind::Delete | Kind::RangeDelete => Ok(Found::Absent),
             Kind::Merge => Ok(Found::Operand),
-            Kind::ValueRef => Err(of_later_version(tag)),
+            Kind::ValueRef => Err(tag.of_later_version()),
         }
     }
-}
-
-/// The error of an entry of a kind that is not known yet.
-#[cold]
-pub(crate) fn of_later_version(tag: Tag) -> Error {
-    let kind = tag.kind;
-    Error::new(
-        ErrorKind::FormatVersion,
-        format!(
-            "expected a put, a delete or an operand, found an entry of kind {kind:?} of a later version"
-        ),
-    )
 }
 
 /// The answer of the memtables, if they have one.

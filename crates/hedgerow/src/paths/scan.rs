@@ -33,7 +33,6 @@ use crate::base::stats::OperationKind;
 use crate::design::merge_policy::shape::Run;
 use crate::paths::background;
 use crate::paths::compaction::paid::{self, Payer};
-use crate::paths::read::of_later_version;
 use crate::paths::skipped;
 use crate::table::Table;
 use crate::table::iter::concat::{ConcatIter, Parts};
@@ -681,7 +680,7 @@ impl Cursor {
                         skip = true;
                         continue;
                     }
-                    Kind::ValueRef => return Err(of_later_version(entry.tag)),
+                    Kind::ValueRef => return Err(entry.tag.of_later_version()),
                 }
                 skip = true;
             }

@@ -24,7 +24,7 @@ use hedgerow_mem::Publisher;
 use crate::base::entry::{EXPIRY_BYTES, KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry;
-use crate::base::expiry::Moment;
+use crate::base::expiry::{Expiry, Moment};
 use crate::base::merge_operator::Operators;
 use crate::base::page::{PageSlice, TableId};
 use crate::base::runtime::{Pressure, Priority, RateLimiter, Scheduler, Throttle, Workers, lock};
@@ -327,9 +327,18 @@ impl Engine {
         stored: Slice,
         time: Option<u64>,
     ) -> Result<Option<(u64, Slice)>> {
-        let (at, _) = expiry::split(&stored)?;
-        let is_there = at > time.unwrap_or_else(|| self.time());
-        Ok(is_there.then(|| (at, stored.without_front(EXPIRY_BYTES))))
+        let now = time.unwrap_or_else(|| self.time());
+        let at = expiry::unexpired(&stored, now)?.map(|(at, _)| at);
+        Ok(at.map(|at| (at, stored.without_front(EXPIRY_BYTES))))
+    }
+
+    /// The time of an expiry of an entry that is to be written; `None` is never.
+    pub(crate) fn time_of(&self, expiry: Expiry) -> Option<u64> {
+        let at = expiry.time(|| self.time());
+        if at.is_some() {
+            self.expiry.note_use();
+        }
+        at
     }
 
     /// The facts about readers for a merge that begins now.
@@ -508,7 +517,6 @@ impl Engine {
         let mut changes = vec![Change::Tree(edit)];
         if flushed.is_some() {
             changes.extend(operations_to_note(partition, &version));
-            changes.extend(self.clock_to_note());
         }
         let _none_is_taken = match snapshot {
             u64::MAX => None,
@@ -611,6 +619,7 @@ impl Engine {
     ) -> Result<()> {
         self.check_open()?;
         edit.push(writer.counters());
+        edit.extend(self.clock_to_note());
         manifest.commit(edit).map_err(|e| {
             if !manifest.is_poisoned() {
                 return e;

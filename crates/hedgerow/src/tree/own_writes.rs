@@ -63,7 +63,7 @@ impl OwnWrites {
         &'a self,
         facts: &KeyspaceFacts,
         user_key: &[u8],
-    ) -> impl Iterator<Item = (Tag, &'a [u8])> + use<'a> {
+    ) -> impl Iterator<Item = (SeqNo, Tag, &'a [u8])> + use<'a> {
         let hash = KeyHash::of(user_key, facts.seed);
         let tree = facts.router.route(user_key, hash);
         let memtable = self.trees.get(&(facts.id, tree));
@@ -73,7 +73,7 @@ impl OwnWrites {
         std::iter::from_fn(move || {
             let (seqno, tag, value) = memtable?.get(&key, up_to)?;
             up_to = SeqNo(seqno.0 - 1);
-            Some((tag, value))
+            Some((seqno, tag, value))
         })
     }
 

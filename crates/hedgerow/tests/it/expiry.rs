@@ -339,6 +339,27 @@ fn tables_that_have_expired_whole_are_dropped_unread() {
     assert_eq!(measured(&db, &series).1, 0);
 }
 
+/// The time of the load is known when the database is opened again, though neither a flush nor a
+/// close has stored it, and no time to live tells that entries expire.
+#[test]
+fn tables_of_a_load_are_dropped_after_a_kill() {
+    let (disk, clock) = (SimStorage::new(1), Hours::new());
+    let db = timed(&disk, &clock).open().unwrap();
+    let series = sessions(&db);
+    series.set_time_to_live(Some(2 * HOUR)).unwrap();
+    let entries = (0..2000).map(|i| Ok::<_, hedgerow::Error>((key(i), [7; 40])));
+    series.bulk_load(entries).unwrap();
+    series.set_time_to_live(None).unwrap();
+    let disk = disk.kill();
+    drop((series, db));
+    let db = timed(&disk, &clock).open().unwrap();
+    let series = sessions(&db);
+    let (read, entries) = measured(&db, &series);
+    assert_eq!(entries, 2000);
+    clock.pass(2);
+    assert_eq!(measured(&db, &series), (read, 0));
+}
+
 /// A time series with a retention of an hour, written for ten hours: 200 entries a second on a
 /// database of a hundredth of the usual size, which flushes as often as one of 20,000 a second.
 #[test]

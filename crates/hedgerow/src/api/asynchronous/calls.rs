@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Pending, call_behind, workers};
 use crate::api::keyspace::Keyspace;
-use crate::base::entry::{Flags, KeyHash, Kind, Tag, check_stored};
+use crate::base::entry::{KeyHash, Kind, Tag, check_stored};
 use crate::base::error::Result;
 use crate::base::expiry;
 use crate::base::expiry::{Expiry, Moment};
@@ -111,7 +111,7 @@ impl Keyspace {
         expiry: Expiry,
         durability: Durability,
     ) -> Pending<()> {
-        let at = expiry.time(|| self.engine().time());
+        let at = self.engine().time_of(expiry);
         self.put_async_at(key.as_ref(), value.as_ref(), at, durability)
     }
 
@@ -122,9 +122,6 @@ impl Keyspace {
         at: Option<u64>,
         durability: Durability,
     ) -> Pending<()> {
-        let Some(at) = at else {
-            return self.write_async(Tag::PUT, key, value, durability);
-        };
         let (tag, stored) = expiry::stored(at, value);
         self.write_async(tag, key, &stored, durability)
     }
@@ -234,13 +231,9 @@ impl Keyspace {
     /// # Errors
     /// `InvalidArgument` for a key or value out of bounds, `Closed`.
     pub fn put_later(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        match self.cell().facts.expiry_of_puts(|| self.engine().time()) {
-            None => self.write_later(Tag::PUT, key.as_ref(), value.as_ref()),
-            Some(at) => {
-                let (tag, stored) = expiry::stored(at, value.as_ref());
-                self.write_later(tag, key.as_ref(), &stored)
-            }
-        }
+        let at = self.cell().facts.expiry_of_puts(|| self.engine().time());
+        let (tag, stored) = expiry::stored(at, value.as_ref());
+        self.write_later(tag, key.as_ref(), &stored)
     }
 
     /// Deletes without a future, as [`Keyspace::put_later`] puts.
@@ -256,13 +249,9 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put_later`]; `WouldBlock` if the queue is full.
     pub fn try_put_later(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        match self.cell().facts.expiry_of_puts(|| self.engine().time()) {
-            None => self.try_write_later(Tag::PUT, key.as_ref(), value.as_ref()),
-            Some(at) => {
-                let (tag, stored) = expiry::stored(at, value.as_ref());
-                self.try_write_later(tag, key.as_ref(), &stored)
-            }
-        }
+        let at = self.cell().facts.expiry_of_puts(|| self.engine().time());
+        let (tag, stored) = expiry::stored(at, value.as_ref());
+        self.try_write_later(tag, key.as_ref(), &stored)
     }
 
     /// Deletes as [`Keyspace::delete_later`] does, but never waits.
@@ -374,9 +363,6 @@ impl Keyspace {
         check_stored(tag, value)?;
         if tag.kind == Kind::Merge {
             self.check_operand(value)?;
-        }
-        if tag.flags.has(Flags::EXPIRES) {
-            self.engine().expiry.note_use();
         }
         self.engine().writer()?;
         let (hash, worker) = self.route(key)?;

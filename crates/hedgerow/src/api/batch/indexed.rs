@@ -7,14 +7,13 @@ use std::sync::Arc;
 use super::Batch;
 use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
-use crate::base::entry::{Flags, Kind, SeqNo};
+use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::expiry;
 use crate::base::expiry::Expiry;
+use crate::base::operand_chain::OperandChain;
 use crate::base::options::Durability;
 use crate::base::slice::Slice;
 use crate::paths::conflicts::Basis;
-use crate::paths::read::of_later_version;
 use crate::paths::scan::{
     ALL_KEYS, Cursor, Extent, OfBatch, Pair, RangesRead, Scan, ScanToken, UnorderedScan, View,
 };
@@ -386,39 +385,22 @@ impl IndexedBatch {
         let Some(own) = self.index()? else {
             return Ok(None);
         };
-        let mut base = None;
-        let mut operands: Vec<Vec<u8>> = Vec::new();
-        for (tag, value) in own.versions(facts, key) {
-            match tag.kind {
-                Kind::Merge => {
-                    operands.push(value.to_vec());
-                    continue;
-                }
-                Kind::Put if tag.flags.has(Flags::EXPIRES) => {
-                    let (at, value) = expiry::split(value)?;
-                    let is_there = at > time;
-                    base = Some(is_there.then(|| Slice::copy_from(value)));
-                }
-                Kind::Put => base = Some(Some(Slice::copy_from(value))),
-                Kind::Delete | Kind::RangeDelete => base = Some(None),
-                Kind::ValueRef => return Err(of_later_version(tag)),
+        let (mut chain, mut reaches_below) = (OperandChain::new(), true);
+        for (seqno, tag, stored) in own.versions(facts, key) {
+            let stored = || Ok(Slice::copy_from(stored));
+            reaches_below = chain.add((seqno, tag), stored, || time)?;
+            if !reaches_below {
+                break;
             }
-            break;
         }
-        if operands.is_empty() {
-            return Ok(base);
-        }
-        let base = match base {
-            Some(base) => base,
-            None => {
-                self.note_key(keyspace, key)?;
-                self.snapshot.get(keyspace, key)?
+        if reaches_below {
+            if chain.is_empty() {
+                return Ok(None);
             }
-        };
-        operands.reverse();
-        let value = facts
-            .merge_operator()?
-            .full(key, base.as_deref(), &operands)?;
+            self.note_key(keyspace, key)?;
+            chain.set_base(self.snapshot.get(keyspace, key)?);
+        }
+        let value = chain.value(key, || facts.merge_operator())?;
         Ok(Some(value.map(|value| Slice::copy_from(&value))))
     }
 

@@ -69,7 +69,7 @@ impl Keyspace {
         expiry: Expiry,
         durability: Durability,
     ) -> Result<()> {
-        let at = expiry.time(|| self.engine.time());
+        let at = self.engine.time_of(expiry);
         self.write_put(key.as_ref(), value.as_ref(), at, None, durability)
             .map(drop)
     }
@@ -89,7 +89,7 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::update`].
     pub fn set_expiry(&self, key: impl AsRef<[u8]>, expiry: Expiry) -> Result<bool> {
-        let at = expiry.time(|| self.engine.time());
+        let at = self.engine.time_of(expiry);
         let changed = self.update_entry(key.as_ref(), Durability::Buffered, |old, _| {
             Ok::<_, Error>(old.map(|value| (value.to_vec(), at)))
         })?;
@@ -109,7 +109,7 @@ impl Keyspace {
     ) -> Result<Option<Slice>> {
         self.update_entry(key.as_ref(), durability, |old, at| {
             let new = new(old.map(|value| (value, Expiry::of(at))));
-            let timed = |(value, expiry): (_, Expiry)| (value, expiry.time(|| self.engine.time()));
+            let timed = |(value, expiry): (_, Expiry)| (value, self.engine.time_of(expiry));
             Ok::<_, Error>(new.map(timed))
         })
     }
@@ -147,10 +147,6 @@ impl Keyspace {
         condition: Option<Condition<'_>>,
         durability: Durability,
     ) -> Result<bool> {
-        let Some(at) = at else {
-            return self.write(Tag::PUT, key, value, condition, durability);
-        };
-        self.engine.expiry.note_use();
         let (tag, stored) = expiry::stored(at, value);
         self.write(tag, key, &stored, condition, durability)
     }

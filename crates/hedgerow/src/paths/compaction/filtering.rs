@@ -69,10 +69,9 @@ impl Filtering {
                 Verdict::Replace(new) if new == value || new.len() > VALUE_BYTES_MAX => {
                     return Ok(Filtered::Same);
                 }
-                Verdict::Replace(new) => Filtered::Value(match expires {
-                    Some(at) => expiry::stored(at, &new).1,
-                    None => new,
-                }),
+                Verdict::Replace(new) => {
+                    Filtered::Value(expiry::stored(expires, &new).1.into_owned())
+                }
                 Verdict::SkipTo(to) => {
                     *skip_to = Some(to);
                     Filtered::Deleted

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Observer, in_tables, of_later_version};
-use crate::base::entry::{Flags, Kind, SeqNo, Tag, covered};
-use crate::base::error::{Error, Result};
+use super::{Answer, Observer, in_tables};
+use crate::base::entry::{SeqNo, Tag};
+use crate::base::error::Result;
+use crate::base::operand_chain::OperandChain;
 use crate::base::slice::Slice;
 use crate::table::{FoundValue, Query};
 use crate::tree::engine::Engine;
@@ -25,44 +26,34 @@ pub(super) fn combined(
     (query, time): (&Query<'_>, Option<u64>),
     observer: &mut impl Observer,
 ) -> Result<(Option<Slice>, usize)> {
-    let operator = partition.keyspace.merge_operator()?;
     let (tree, published) = present(engine, partition);
     let mut query = Query {
         seqno: query.seqno.min(published),
         ..*query
     };
-    let (mut base, mut operands, mut in_tables) = (None, Vec::new(), 0);
-    while let Some((seqno, tag, value, is_in_table)) = version(engine, &tree, &query, observer)? {
-        let from = match tag.kind {
-            Kind::Merge => {
-                let (from, operand) = covered(seqno, tag, &value)?;
-                operands.push(Slice::copy_from(operand));
-                in_tables += usize::from(is_in_table);
-                from
-            }
-            Kind::Put if tag.flags.has(Flags::EXPIRES) => {
-                if let Some((at, value)) = engine.unexpired(value, time)? {
-                    observer.expires(at);
-                    base = Some(value);
-                }
-                break;
-            }
-            Kind::Put => {
-                base = Some(value);
-                break;
-            }
-            Kind::Delete | Kind::RangeDelete => break,
-            Kind::ValueRef => return Err(of_later_version(tag)),
-        };
-        let older = from.0.checked_sub(1);
-        query.seqno = SeqNo(older.ok_or_else(|| {
-            Error::corruption("expected an operand numbered from 1 on, found number 0")
-        })?);
+    let (mut chain, mut in_tables) = (OperandChain::new(), 0);
+    while let Some(version) = version(engine, &tree, &query, observer)? {
+        let now = || time.unwrap_or_else(|| engine.time());
+        if !chain.add((version.seqno, version.tag), || Ok(version.stored), now)? {
+            break;
+        }
+        in_tables += usize::from(version.is_in_table);
+        query.seqno = chain.below()?;
     }
-    operands.reverse();
-    let key = partition.keyspace.order.decode(query.key);
-    let value = operator.full(key, base.as_deref(), &operands)?;
+    if let Some(at) = chain.expires() {
+        observer.expires(at);
+    }
+    let facts = &partition.keyspace;
+    let value = chain.value(facts.order.decode(query.key), || facts.merge_operator())?;
     Ok((value.map(|value| Slice::copy_from(&value)), in_tables))
+}
+
+/// A version of a key.
+struct Version {
+    seqno: SeqNo,
+    tag: Tag,
+    stored: Slice,
+    is_in_table: bool,
 }
 
 /// The tree at a moment, and the number of this moment: it holds everything up to that (I3). The
@@ -77,18 +68,23 @@ fn present(engine: &Engine, partition: &Partition) -> (Arc<SuperVersion>, SeqNo)
     }
 }
 
-/// The newest version of a key, as it is stored; true if it is in a table.
+/// The newest version of a key.
 fn version(
     engine: &Engine,
     tree: &SuperVersion,
     query: &Query<'_>,
     observer: &mut impl Observer,
-) -> Result<Option<(SeqNo, Tag, Slice, bool)>> {
+) -> Result<Option<Version>> {
     for memtable in tree.memtables() {
         let found = memtable.get(query.key, query.seqno);
         observer.memtable(memtable, found.map(|(seqno, tag, _)| (seqno, tag)));
         if let Some((seqno, tag, value)) = found {
-            return Ok(Some((seqno, tag, Slice::copy_from(value), false)));
+            return Ok(Some(Version {
+                seqno,
+                tag,
+                stored: Slice::copy_from(value),
+                is_in_table: false,
+            }));
         }
     }
     let Some(answer) = in_tables(engine, &tree.version, *query, observer)? else {
@@ -102,5 +98,10 @@ fn version(
         }
         _ => None,
     };
-    Ok(Some((seqno, tag, answer.stored(engine, page)?, true)))
+    Ok(Some(Version {
+        seqno,
+        tag,
+        stored: answer.stored(engine, page)?,
+        is_in_table: true,
+    }))
 }

@@ -5,7 +5,7 @@ use super::{At, Cursor, Found, is_same_key};
 use crate::base::entry::{EXPIRY_BYTES, Flags, Kind, SeqNo, covered};
 use crate::base::error::Result;
 use crate::base::expiry;
-use crate::paths::read::of_later_version;
+use crate::base::operand_chain::OperandChain;
 use crate::table::iter::ValueSource;
 
 impl Cursor {
@@ -13,40 +13,23 @@ impl Cursor {
     /// then.
     #[cold]
     pub(super) fn combine_forward(&mut self) -> Result<bool> {
-        let (mut base, mut expires, mut operands) = (None, None, Vec::new());
-        // Those from this number on are combined.
-        let mut from = SeqNo::MAX;
+        let mut chain = OperandChain::new();
         while let Some(entry) = self.merged.entry().filter(|entry| entry.key == self.key) {
             // Above the snapshot of a batch, and below the writes of the batch itself.
             if entry.seqno > self.view.seqno && self.view.hides(&entry)? {
                 self.merged.advance()?;
                 continue;
             }
-            match entry.tag.kind {
-                Kind::Merge if entry.seqno >= from => {}
-                Kind::Merge => {
-                    let value = self.bytes_of(entry.value)?;
-                    let (oldest, operand) = covered(entry.seqno, entry.tag, &value)?;
-                    operands.push(operand.to_vec());
-                    from = oldest;
-                }
-                Kind::Put if entry.tag.flags.has(Flags::EXPIRES) => {
-                    let found = self.unexpired(entry.value)?;
-                    (expires, base) = found.unzip();
-                    break;
-                }
-                Kind::Put => {
-                    base = Some(self.bytes_of(entry.value)?);
-                    break;
-                }
-                Kind::Delete | Kind::RangeDelete => break,
-                Kind::ValueRef => return Err(of_later_version(entry.tag)),
+            let version = (entry.seqno, entry.tag);
+            let stored = || self.bytes_of(entry.value);
+            if !chain.add(version, stored, || self.view.time())? {
+                break;
             }
             self.merged.advance()?;
         }
-        operands.reverse();
-        let value = self.combined(base, &operands)?;
-        self.expires = expires.filter(|_| value.is_some());
+        let facts = &self.view.state.facts;
+        let value = chain.value(facts.order.decode(&self.key), || facts.merge_operator())?;
+        self.expires = chain.expires().filter(|_| value.is_some());
         self.at = match value {
             Some(_) => At::BehindOperands,
             None => At::Nowhere,
@@ -73,9 +56,11 @@ impl Cursor {
     #[cold]
     pub(super) fn unexpired(&self, stored: ValueSource<'_>) -> Result<Option<(u64, Vec<u8>)>> {
         let mut stored = self.bytes_of(stored)?;
-        let (at, _) = expiry::split(&stored)?;
-        stored.drain(..EXPIRY_BYTES);
-        Ok((at > self.view.time()).then_some((at, stored)))
+        let found = expiry::unexpired(&stored, self.view.time())?;
+        Ok(found.map(|(at, _)| at).map(|at| {
+            stored.drain(..EXPIRY_BYTES);
+            (at, stored)
+        }))
     }
 
     fn bytes_of(&self, value: ValueSource<'_>) -> Result<Vec<u8>> {
@@ -130,7 +115,7 @@ impl Cursor {
                         candidate = None;
                         self.skipped += 1;
                     }
-                    Kind::ValueRef => return Err(of_later_version(entry.tag)),
+                    Kind::ValueRef => return Err(entry.tag.of_later_version()),
                 }
                 self.merged.retreat()?;
             }
