@@ -82,7 +82,8 @@ pub enum Verdict {
     /// taken.
     Replace(Vec<u8>),
     /// It is removed, and so is all that the merge holds below this key and that the filter would
-    /// be asked about. A key that is not behind the present one removes the present one only.
+    /// be asked about. A key that is not behind the present one removes the present one only. So
+    /// does every key unless keys are sorted ([`KeyOrder`](crate::KeyOrder)).
     SkipTo(Vec<u8>),
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{
-    CompactionFilter, Db, Expiry, FilterPass, FilteredMerge, Keyspace, Layout, Snapshot, Verdict,
+    CompactionFilter, Db, Expiry, FilterPass, FilteredMerge, Keyspace, Layout, PrefixRule,
+    Snapshot, Verdict,
 };
 
-use crate::support::{contents, key, open, plain_small};
+use crate::support::{contents, contents_unordered, key, open, plain_small};
 
 /// A filter that decides by a function, and remembers what it was asked.
 struct Asked<F> {
@@ -106,6 +107,30 @@ fn a_filter_skips_to_a_key() {
     let expected: Vec<u64> = (0..100).chain(900..950).chain(951..1000).collect();
     assert_eq!(left, expected);
     drop(asked);
+}
+
+/// Neighbours in the order of hashes are no neighbours by their keys.
+#[test]
+fn a_filter_that_skips_removes_one_key_where_keys_are_not_sorted() {
+    for layout in [Layout::hashed(), Layout::semi_sorted(PrefixRule::Bytes(7))] {
+        let db = open(&SimStorage::new(1));
+        let keyspace = db
+            .keyspace_with("unsorted", layout, crate::support::small())
+            .unwrap();
+        for i in 0..1000 {
+            keyspace.put(key(i), "value").unwrap();
+        }
+        filter(&keyspace, |at, _| match number(at) {
+            100 => Verdict::SkipTo(key(900)),
+            _ => Verdict::Keep,
+        });
+        keyspace.compact::<&str>(..).unwrap();
+        let left: BTreeSet<u64> = contents_unordered(&keyspace)
+            .keys()
+            .map(|key| number(key))
+            .collect();
+        assert_eq!(left, (0..1000).filter(|i| *i != 100).collect());
+    }
 }
 
 #[test]

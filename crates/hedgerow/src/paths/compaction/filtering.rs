@@ -40,7 +40,7 @@ impl Filtering {
     }
 
     /// Decides about a retained entry with this stored value. `skip_to` is the key up to which
-    /// entries are removed unasked, in the order of user keys; each thread of a merge has its own.
+    /// entries are removed unasked, if keys are sorted; each thread of a merge has its own.
     pub(crate) fn decide(
         &self,
         entry: &Entry<'_>,
@@ -73,7 +73,8 @@ impl Filtering {
                     Filtered::Value(expiry::stored(expires, &new).1.into_owned())
                 }
                 Verdict::SkipTo(to) => {
-                    *skip_to = Some(to);
+                    // Elsewhere the keys before it are not the next ones of the merge.
+                    *skip_to = order.check_ranges().is_ok().then_some(to);
                     Filtered::Deleted
                 }
             }
