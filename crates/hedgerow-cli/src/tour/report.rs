@@ -1,24 +1,24 @@
 //! The report of the tour: text for people, section by section, and one object for programs at the
 //! end. Every claim is a check; the tour fails if a check fails.
 
+mod answers;
+mod counters;
+
 use std::path::Path;
 use std::time::Duration;
 
-use hedgerow::{DbStats, KeyspaceStats, MemoryStats};
 use serde_json::{Map, Value, json};
 
 use super::changes::Changes;
 use super::copies::Reopened;
 use super::load::Loaded;
 use super::place::Directories;
-use super::questions::{Comparison, Large, List, Stat, Totals};
+use super::questions::Comparison;
 use super::shape;
 use super::store::{Background, Contents, Settings, Store};
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, bytes, count, counted, per_second, rate, seconds, shown};
-use crate::trees::{self, bar, memory_object, memory_parts};
-
-const MEMORY_CELLS: usize = 22;
+use crate::trees;
 
 pub(crate) struct Report<'a> {
     output: &'a mut Output,
@@ -154,137 +154,6 @@ impl<'a> Report<'a> {
         self.put(name, Value::Object(object));
     }
 
-    // ---- query ----
-
-    pub(crate) fn stat(&mut self, stat: &Stat) {
-        self.output.heading("Query", "from the store alone");
-        self.output.line(format_args!(
-            "  stat {}, one get per component: {} gets per second",
-            counted(stat.paths, "path"),
-            rate(stat.gets, stat.time),
-        ));
-        let pages = stat.pages as f64 / stat.gets.max(1) as f64;
-        let device = stat.device_reads as f64 / stat.gets.max(1) as f64;
-        self.output.line(format_args!(
-            "    {pages:.2} pages per get, {device:.2} of them from files; {} false positives in {}",
-            count(stat.filter_false_positives),
-            counted(stat.filter_probes, "probe"),
-        ));
-        self.compare("stat gives the file system's attributes", &stat.comparison);
-        self.put(
-            "stat",
-            json!({
-                "paths": stat.paths,
-                "gets": stat.gets,
-                "seconds": stat.time.as_secs_f64(),
-                "gets_per_second": per_second(stat.gets, stat.time),
-                "pages_per_get": pages,
-                "device_reads_per_get": device,
-                "filter_probes": stat.filter_probes,
-                "filter_false_positives": stat.filter_false_positives,
-                "memtable_hits": stat.memtable_hits,
-                "comparison": comparison_object(&stat.comparison),
-            }),
-        );
-    }
-
-    pub(crate) fn list(&mut self, list: &List) {
-        self.output.line(format_args!(
-            "  list {} by scans of a prefix: {} scans and {} names per second",
-            counted(list.directories, "directory"),
-            rate(list.directories, list.time),
-            rate(list.entries, list.time),
-        ));
-        for (name, attributes) in &list.root {
-            let target = match shown(&attributes.target) {
-                target if target.is_empty() => target,
-                target => format!(" -> {target}"),
-            };
-            self.output.line(format_args!(
-                "    {} {:>5} {:>5} {:>10}  {}{target}",
-                attributes.mode_shown(),
-                attributes.owner,
-                attributes.group,
-                bytes(attributes.size),
-                shown(name),
-            ));
-        }
-        let more = list.root_entries - list.root.len() as u64;
-        if more > 0 {
-            self.output
-                .line(format_args!("    and {} more", count(more)));
-        }
-        self.compare("list gives the file system's names", &list.comparison);
-        let root: Vec<String> = list.root.iter().map(|(name, _)| lossy(name)).collect();
-        self.put(
-            "list",
-            json!({
-                "directories": list.directories,
-                "entries": list.entries,
-                "seconds": list.time.as_secs_f64(),
-                "scans_per_second": per_second(list.directories, list.time),
-                "entries_per_second": per_second(list.entries, list.time),
-                "root_entries": list.root_entries,
-                "root_begins_with": root,
-                "comparison": comparison_object(&list.comparison),
-            }),
-        );
-    }
-
-    pub(crate) fn largest(&mut self, totals: &Totals, loaded: &Loaded) {
-        self.output.line(format_args!(
-            "  the ten largest directories, from a full scan: {} names per second",
-            rate(totals.scanned, totals.time),
-        ));
-        self.output.line(format_args!(
-            "    {:<38} {:>10}",
-            format!("{:>10}", "by size"),
-            "by names"
-        ));
-        let lines = totals.by_bytes.len().max(totals.by_entries.len());
-        for i in 0..lines {
-            let left = totals.by_bytes.get(i).map_or(String::new(), |large| {
-                column(&bytes(large.total.bytes), &large.path)
-            });
-            let right = totals.by_entries.get(i).map_or(String::new(), |large| {
-                column(&count(large.total.entries), &large.path)
-            });
-            let line = format!("    {left:<38} {right}");
-            self.output.line(format_args!("{}", line.trim_end()));
-        }
-        let root = totals.root();
-        self.check(
-            "the scan adds up to the walk",
-            totals.scanned == loaded.entries && root.bytes == loaded.file_bytes,
-            &format!(
-                "{} names and {} in files",
-                count(totals.scanned),
-                bytes(root.bytes)
-            ),
-        );
-        let object = |all: &[Large]| -> Vec<Value> {
-            let one = |large: &Large| {
-                json!({
-                    "path": lossy(&large.path),
-                    "bytes": large.total.bytes,
-                    "entries": large.total.entries,
-                })
-            };
-            all.iter().map(one).collect()
-        };
-        self.put(
-            "largest",
-            json!({
-                "entries_scanned": totals.scanned,
-                "file_bytes": root.bytes,
-                "seconds": totals.time.as_secs_f64(),
-                "entries_per_second": per_second(totals.scanned, totals.time),
-                "by_bytes": object(&totals.by_bytes),
-                "by_entries": object(&totals.by_entries),
-            }),
-        );
-    }
-
     // ---- change ----
 
     pub(crate) fn changes(&mut self, changes: &Changes) {
@@ -339,163 +208,6 @@ impl<'a> Report<'a> {
                 "entries_before": before.entries,
                 "entries_in_snapshot": changes.snapshot_contents[0].entries,
                 "entries_after": after.entries,
-            }),
-        );
-    }
-
-    // ---- the engine ----
-
-    pub(crate) fn engine(
-        &mut self,
-        store: &Store,
-        loaded: &Loaded,
-        stat: &Stat,
-        contents: &[Contents; 2],
-    ) {
-        let stats = store.db.stats();
-        self.output
-            .heading("The engine", "since the database was opened");
-        self.amplification(&stats, stat, contents);
-        self.stalls_and_log(&stats);
-        self.memory(&stats.memory, &loaded.memory_peak);
-    }
-
-    fn amplification(&mut self, stats: &DbStats, stat: &Stat, contents: &[Contents; 2]) {
-        let tables: u64 = stats.keyspaces.iter().map(KeyspaceStats::table_bytes).sum();
-        let live = contents[0].bytes + contents[1].bytes;
-        let space = tables as f64 / live.max(1) as f64;
-        let write = stats.write_amplification();
-        let log = stats.log_bytes as f64 / stats.user_bytes.max(1) as f64;
-        self.output.line(format_args!(
-            "  write amplification {write:.2}: for {} of keys and values\n    {} wrote {}, {} wrote {};",
-            bytes(stats.user_bytes),
-            counted(stats.flushes, "flush"),
-            bytes(stats.flush_bytes),
-            counted(stats.merges, "merge"),
-            bytes(stats.merge_write_bytes),
-        ));
-        self.output.line(format_args!(
-            "    and the log {log:.2}: {}, {}; {} of it kept",
-            bytes(stats.log_bytes),
-            counted(stats.log_syncs, "sync"),
-            bytes(stats.log_live_bytes),
-        ));
-        let read = stat.pages as f64 / stat.gets.max(1) as f64;
-        self.output.line(format_args!(
-            "  read amplification {read:.2} pages per get, measured by stat"
-        ));
-        self.output.line(format_args!(
-            "  space amplification {space:.2}: {} of compressed tables for {} of live data",
-            bytes(tables),
-            bytes(live),
-        ));
-        let by_keyspace: Map<String, Value> = stats
-            .keyspaces
-            .iter()
-            .map(|k| (k.name.clone(), json!(k.space_amplification())))
-            .collect();
-        self.put(
-            "amplification",
-            json!({
-                "write": write,
-                "log": log,
-                "read": read,
-                "space": space,
-                "space_over_last_level": by_keyspace,
-                "user_bytes": stats.user_bytes,
-                "live_bytes": live,
-                "table_bytes": tables,
-                "flushes": stats.flushes,
-                "flush_bytes": stats.flush_bytes,
-                "merges": stats.merges,
-                "moves": stats.moves,
-                "merge_read_bytes": stats.merge_read_bytes,
-                "merge_write_bytes": stats.merge_write_bytes,
-            }),
-        );
-    }
-
-    fn stalls_and_log(&mut self, stats: &DbStats) {
-        let stalls = &stats.stalls;
-        let reasons = [
-            ("memtables", stalls.memtables),
-            ("level 0", stalls.level0),
-            ("merge debt", stalls.merge_debt),
-            ("the log", stalls.log),
-        ];
-        let reasons: Vec<String> = reasons
-            .iter()
-            .filter(|(_, stall)| !stall.total.is_zero())
-            .map(|(reason, stall)| format!("{} for {reason}", seconds(stall.total)))
-            .collect();
-        let reasons = match reasons.as_slice() {
-            [] => String::new(),
-            reasons => format!(": {}", reasons.join(", ")),
-        };
-        self.output.line(format_args!(
-            "  writes were stalled for {}{reasons}",
-            seconds(stalls.total()),
-        ));
-        self.check(
-            "no background job panicked",
-            stats.panics == 0,
-            &counted(stats.panics as u64, "panic"),
-        );
-        self.put(
-            "stalls",
-            json!({
-                "seconds": stalls.total().as_secs_f64(),
-                "longest_seconds": stalls.longest().as_secs_f64(),
-                "memtables_seconds": stalls.memtables.total.as_secs_f64(),
-                "level0_seconds": stalls.level0.total.as_secs_f64(),
-                "merge_debt_seconds": stalls.merge_debt.total.as_secs_f64(),
-                "log_seconds": stalls.log.total.as_secs_f64(),
-            }),
-        );
-        self.put(
-            "log",
-            json!({
-                "bytes": stats.log_bytes,
-                "syncs": stats.log_syncs,
-                "live_bytes": stats.log_live_bytes,
-            }),
-        );
-    }
-
-    fn memory(&mut self, now: &MemoryStats, peak: &MemoryStats) {
-        self.output.line(format_args!(
-            "  {:<11} {:<MEMORY_CELLS$} {:>10} {:>24}",
-            "memory",
-            format!("of {}", bytes(now.budget)),
-            "now",
-            "peak while loading",
-        ));
-        let sum = [("all", now.total(), peak.total())];
-        let each = memory_parts(now).into_iter().zip(memory_parts(peak));
-        let each = each.map(|((name, part), (_, highest))| (name, part, highest));
-        for (name, part, highest) in each.chain(sum) {
-            let drawn = bar(part, None, now.budget, MEMORY_CELLS, self.output.drawing);
-            self.output.line(format_args!(
-                "    {name:<11} {drawn} {:>8} {:>24}",
-                bytes(part),
-                bytes(highest),
-            ));
-        }
-        self.check(
-            "memory stays within the budget",
-            now.total() <= now.budget && peak.total() <= peak.budget,
-            &format!(
-                "{} of {}",
-                bytes(now.total().max(peak.total())),
-                bytes(now.budget)
-            ),
-        );
-        self.put(
-            "memory",
-            json!({
-                "budget": now.budget,
-                "now": memory_object(now),
-                "peak_while_loading": memory_object(peak),
             }),
         );
     }
@@ -637,20 +349,6 @@ fn all_of(subtree: &[u8]) -> String {
     } else {
         format!("all of {}", shown(subtree))
     }
-}
-
-/// Formats a number and a path in 36 columns.
-fn column(number: &str, path: &[u8]) -> String {
-    const PATH_CHARACTERS: usize = 26;
-    let path = shown(path);
-    let length = path.chars().count();
-    let path = if length > PATH_CHARACTERS {
-        let end: String = path.chars().skip(length - PATH_CHARACTERS + 2).collect();
-        format!("..{end}")
-    } else {
-        path
-    };
-    format!("{number:>10} {path}")
 }
 
 /// A name as Unicode, for JSON.

@@ -9,6 +9,7 @@ mod named;
 mod order_spec;
 mod partitioning;
 mod policy;
+mod policy_text;
 mod table_spec;
 
 use std::fmt;

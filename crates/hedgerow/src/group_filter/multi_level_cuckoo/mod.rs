@@ -35,6 +35,7 @@ mod grow;
 mod kept;
 mod ring;
 pub(crate) mod stored;
+mod unique;
 
 pub(crate) use cuckoo_kind::Kind;
 
@@ -389,35 +390,6 @@ impl MultiLevelCuckoo {
             }
         }
     }
-
-    /// Changes to unique mode: each class is stored once. Cost: an insertion per slot in use.
-    fn become_unique(&mut self) {
-        let payload_bits = Mode::Unique.payload_bits(self.ring);
-        let geometry = self.geometry.with_payload_bits(payload_bits);
-        let mut buckets = Buffer::allocate(geometry.bytes() as usize + PADDING_BYTES);
-        let mut merging = Merging {
-            filling: Filling::new(geometry, &mut buckets),
-            ring: self.ring,
-            stored: 0,
-        };
-        for index in 0..geometry.buckets() {
-            let bucket = self.geometry.bucket::<u128>(&self.buckets, index);
-            let slots = (0..SLOTS).map(|at| self.geometry.slot(bucket, at));
-            for slot in slots.filter(|slot| *slot != 0) {
-                let place = geometry.place_in(index, self.geometry.fingerprint(slot));
-                // There is room: a bucket gets no more entries than it had.
-                merging.insert(place, 1 << self.geometry.payload(slot));
-            }
-        }
-        // Copies that crowded one another leave room.
-        self.whole
-            .retain(|hash, runs| !merging.insert(geometry.place(*hash), *runs));
-        self.whole.shrink_to_fit();
-        self.entries = merging.stored;
-        self.geometry = geometry;
-        self.buckets = buckets;
-        self.mode = Mode::Unique;
-    }
 }
 
 /// Whole steps for benches, fuzzers and tests. The engine takes them apart.
@@ -449,41 +421,6 @@ impl MultiLevelCuckoo {
     pub(crate) fn candidates_of_many(&self, hashes: &[KeyHash], answers: &mut Vec<RunMask>) {
         for hashes in hashes.chunks(BATCH) {
             self.answer_batch(hashes.iter().map(|hash| hash_of(*hash)), answers);
-        }
-    }
-}
-
-/// A filter that changes to unique mode.
-struct Merging<'a> {
-    filling: Filling<'a, u128>,
-    ring: Ring,
-    /// Slots in use.
-    stored: u64,
-}
-
-impl Merging<'_> {
-    /// Adds runs to those of a class. Returns false if there is no room.
-    fn insert(&mut self, place: BucketPair, numbers: u64) -> bool {
-        let geometry = self.filling.geometry;
-        let bits = self.ring.bits();
-        let of_class = class_entry(&self.filling, place);
-        let found = of_class.map_or(0, |(_, _, slot)| geometry.payload(slot));
-        let known = of_class.map_or(0, |_| 1 << (found & ((1 << bits) - 1)));
-        let runs = self.ring.newest_first(numbers | known).0;
-        let newest = self.ring.number(runs.trailing_zeros() as usize);
-        let has_older = found >> bits | u32::from(runs.count_ones() > 1);
-        let payload = has_older << bits | newest;
-        match of_class {
-            Some((bucket, at, _)) => {
-                let slot = geometry.slot_of(place.fingerprint, payload);
-                self.filling.set(bucket, at, slot);
-                true
-            }
-            None => {
-                let is_stored = self.filling.insert(place, payload) == Inserted::Stored;
-                self.stored += u64::from(is_stored);
-                is_stored
-            }
         }
     }
 }
