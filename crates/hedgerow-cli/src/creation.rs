@@ -21,6 +21,11 @@ pub(crate) struct CreationArguments {
     #[arg(long, value_name = "HOW")]
     partitions: Option<Partitioning>,
 
+    /// The merge operator of the keyspace, a built-in one: add_i64, add_f64, min, max, append,
+    /// bit_and, bit_or, bit_xor, union_u64; fixed once it has one
+    #[arg(long, value_name = "NAME")]
+    merge_operator: Option<String>,
+
     /// A file with the design, as `hedgerow advise --write FILE` writes it; an existing keyspace
     /// changes to this design
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -39,6 +44,9 @@ impl CreationArguments {
         }
         if let Some(partitioning) = &self.partitions {
             layout.partitioning = partitioning.clone();
+        }
+        if let Some(name) = &self.merge_operator {
+            layout.merge_operator = Some(name.as_str().into());
         }
     }
 

@@ -1,4 +1,4 @@
-//! `hedgerow dump`: writes keys and values to a file or a pipe, for `load` and other programs.
+//! `hedgerow dump`: writes entries to a file or a pipe, for `load` and other programs.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::database::EntryArguments;
 use crate::exit::Failure;
 use crate::output::{Output, counted, progress};
-use crate::range::{RangeArguments, Walk};
+use crate::range::{RangeArguments, StoredEntries};
 use crate::records::{self, Format, Sink};
 
 const EXAMPLE: &str = "\
@@ -18,7 +18,8 @@ Example:
   hedgerow dump --db people people.csv
   hedgerow dump --db people | gzip > people.jsonl.gz";
 
-/// Writes the keys of a keyspace or of a range with their values, all as of one moment.
+/// Writes the keys of a keyspace or of a range with their values and their expiry, all as of one
+/// moment.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
 pub(crate) struct Arguments {
@@ -43,17 +44,17 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let file = records::file(&arguments.file);
     let format = Format::choose(arguments.format, file)?;
     let (_db, keyspace) = arguments.entries.keyspace.open_to_read()?;
-    let mut walk = Walk::new(&keyspace, range, false)?;
+    let mut stored = range.entries(&keyspace)?;
     let bar = progress("dumping", keyspace.stats().entries());
     let Some(file) = file else {
         if io::stdout().is_terminal() {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
         let mut sink = format.sink(io::stdout().lock(), encoding);
-        return write(&mut walk, &mut *sink, &bar, |e| Failure::output(&e)).map(drop);
+        return write(&mut stored, &mut *sink, &bar, |e| Failure::output(&e)).map(drop);
     };
     let mut sink = format.sink(create(file)?, encoding);
-    let entries = write(&mut walk, &mut *sink, &bar, |e| {
+    let entries = write(&mut stored, &mut *sink, &bar, |e| {
         Failure::io("write", file, &e)
     })?;
     let name = file.display();
@@ -70,16 +71,16 @@ fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|e| Failure::io("create", path, &e))
 }
 
-/// Writes all entries of the walk and returns their number.
+/// Writes all entries and returns their number.
 fn write(
-    walk: &mut Walk,
+    stored: &mut StoredEntries,
     sink: &mut dyn Sink,
     bar: &ProgressBar,
     failed: impl Fn(io::Error) -> Failure,
 ) -> Result<u64, Failure> {
     let mut entries = 0;
-    while let Some(key) = walk.next()?.map(<[u8]>::to_vec) {
-        sink.write(&key, walk.value()?).map_err(&failed)?;
+    for entry in stored {
+        sink.write(&entry?.into()).map_err(&failed)?;
         entries += 1;
         bar.set_position(entries);
     }

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::ops::{Bound, RangeBounds};
 
-use hedgerow::{Cursor, KeyOrder, Keyspace, Slice};
+use hedgerow::{Cursor, KeyOrder, Keyspace, Slice, StoredEntry};
 
 use crate::encoding::Encoding;
 use crate::exit::Failure;
@@ -81,6 +81,24 @@ impl Range {
             .map_or(Bound::Unbounded, Bound::Included);
         let upper = self.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         (lower, upper)
+    }
+}
+
+/// All entries of a range with their expiry.
+pub(crate) type StoredEntries = Box<dyn Iterator<Item = hedgerow::Result<StoredEntry>>>;
+
+impl Range {
+    /// The entries of the range, those of unsorted keys in stored order.
+    pub(crate) fn entries(&self, keyspace: &Keyspace) -> Result<StoredEntries, Failure> {
+        let is_sorted = keyspace.layout().order == KeyOrder::Sorted;
+        Ok(match &self.prefix {
+            Some(prefix) if !is_sorted => Box::new(keyspace.scan_prefix(prefix)?.entries()),
+            None if !is_sorted && self.is_everything() => {
+                Box::new(keyspace.scan_unordered()?.entries())
+            }
+            // The engine refuses a range of unsorted keys and says why.
+            _ => Box::new(keyspace.scan::<&[u8]>(self.bounds())?.entries()),
+        })
     }
 }
 

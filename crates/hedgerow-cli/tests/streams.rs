@@ -7,8 +7,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Output;
+use std::time::{Duration, UNIX_EPOCH};
 
-use hedgerow::Db;
+use hedgerow::{Db, Expiry, Layout, MergeError, MergeOperator};
 use proptest::prelude::*;
 use serde_json::json;
 use support::{Place, fails_saying, object, stdout};
@@ -108,6 +109,89 @@ fn a_range_is_dumped() {
     assert_eq!(dumped, "key,value\nb,2\nc,3\n");
     let dumped = place.text("dump", &["--prefix", "a", "-"]);
     assert_eq!(dumped, "{\"key\":\"a\",\"value\":\"1\"}\n");
+}
+
+/// An operator that only its own program has.
+struct Joined;
+
+impl MergeOperator for Joined {
+    fn name(&self) -> &'static str {
+        "joined"
+    }
+
+    fn full(
+        &self,
+        _key: &[u8],
+        base: Option<&[u8]>,
+        operands: &[&[u8]],
+    ) -> Result<Option<Vec<u8>>, MergeError> {
+        Ok(Some(
+            [&[base.unwrap_or_default()], operands].concat().join(&b'+'),
+        ))
+    }
+}
+
+#[test]
+fn expiry_and_operands_are_dumped_and_loaded() {
+    let from = Place::new();
+    let db = Db::builder(from.db())
+        .merge_operator(Joined)
+        .open()
+        .unwrap();
+    let layout = Layout::sorted().merge_operator("joined");
+    let sums = db.keyspace("default", layout).unwrap();
+    let at = Expiry::At(UNIX_EPOCH + Duration::from_millis(33_000_000_000_123));
+    sums.put_expiring("a", "1", at).unwrap();
+    for (key, operand) in [("a", "2"), ("b", "3"), ("b", "4")] {
+        sums.merge(key, operand).unwrap();
+    }
+    sums.put("c", "5").unwrap();
+    db.close().unwrap();
+    let dumped = from.text("dump", &NONE);
+    let lines = [
+        r#"{"expires":33000000000123,"key":"a","operands":["2"],"value":"1"}"#,
+        r#"{"key":"b","operands":["3","4"]}"#,
+        r#"{"key":"c","value":"5"}"#,
+    ];
+    assert_eq!(dumped.lines().collect::<Vec<_>>(), lines);
+    fails_saying(
+        &from.run("dump", &["--format", "csv"]),
+        1,
+        &["csv has no place for the expiry or the operands of `a`; use --format json"],
+    );
+    let other = Place::new();
+    let refused = other.run_with_input("load", &["--merge-operator", "joined"], dumped.as_bytes());
+    fails_saying(
+        &refused,
+        1,
+        &["expected the merge operator `joined`, found that it is not registered"],
+    );
+    let to = Place::new();
+    stdout(&to.run_with_input("load", &["--merge-operator", "append"], dumped.as_bytes()));
+    let expected = [("a", "12"), ("b", "34"), ("c", "5")];
+    let expected = expected.map(|(k, v)| (k.as_bytes().to_vec(), v.as_bytes().to_vec()));
+    assert_eq!(contents(&to), BTreeMap::from(expected));
+    assert_eq!(
+        to.text("dump", &["--to", "b"]),
+        "{\"expires\":33000000000123,\"key\":\"a\",\"value\":\"12\"}\n"
+    );
+}
+
+#[test]
+fn expiry_goes_with_sorted_lines_into_tables() {
+    let lines = (0..30_000).map(|i| {
+        let value = "x".repeat(40);
+        match i % 3 {
+            0 => format!("{{\"key\":\"{i:06}\",\"value\":\"{value}\"}}\n"),
+            n => format!(
+                "{{\"expires\":3300000000000{n},\"key\":\"{i:06}\",\"value\":\"{value}\"}}\n"
+            ),
+        }
+    });
+    let (lines, place) = (lines.collect::<String>(), Place::new());
+    let loaded = object(&place.run_with_input("load", &["--json"], lines.as_bytes()));
+    assert_eq!(loaded["bulk_loaded_entries"], 30_000);
+    assert!(place.text("dump", &NONE) == lines);
 }
 
 #[test]

@@ -79,12 +79,12 @@ pub use base::stats::{
     Stall, StallStats, WorkerStats,
 };
 pub use hedgerow_io as io;
-pub use paths::bulk_load::BulkLoadReport;
+pub use paths::bulk_load::{BulkLoadReport, LoadOp};
 pub use paths::compact::CompactProgress;
 pub use paths::outside_tables::TableWriter;
 pub use paths::read::MemoryAnswer;
 pub use paths::recover::files::{DatabaseFile, DatabaseFiles};
-pub use paths::scan::{Cursor, Keys, Scan, ScanToken, UnorderedScan};
+pub use paths::scan::{Cursor, Entries, Keys, Scan, ScanToken, StoredEntry, UnorderedScan};
 pub use paths::verify::{VerifyProgress, VerifyReport};
 
 /// The steps of a lookup, as [`Keyspace::explain`] reports them.

@@ -22,12 +22,13 @@ Example:
   hedgerow load --db people people.csv
   zcat people.jsonl.gz | hedgerow load --db people";
 
-/// Puts the keys and values of files or pipes; an existing key gets the new value.
+/// Puts the entries of files or pipes; an existing key gets the new value.
 ///
 /// Creates the database and the keyspace if they are missing. Everything is durable when the
 /// command ends. Pairs before a malformed line stay. Sorted input is written to tables without the
 /// log and becomes visible as a whole. From the first key that is not greater than the one before
-/// it, pairs are written in batches.
+/// it, or that has operands, pairs are written in batches. Values without an expiry get the
+/// keyspace's time to live. Operands need a keyspace with their merge operator.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
 pub(crate) struct Arguments {

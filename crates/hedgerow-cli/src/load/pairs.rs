@@ -1,4 +1,4 @@
-//! The pairs of all inputs, one after another, up to the first malformed one.
+//! The records of all inputs, one after another, up to the first malformed one.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use crate::encoding::Encoding;
 use crate::exit::{Exit, Failure};
 use crate::output::{progress_bytes, wheel};
-use crate::records::{self, Format, Pair, Problem, Source};
+use crate::records::{self, Format, Problem, Record, Source};
 
 /// The number of pairs read between two updates of the progress bar.
 const PAIRS_PER_LOOK: u64 = 1024;
@@ -52,9 +52,9 @@ impl Pairs {
 }
 
 impl Iterator for Pairs {
-    type Item = Pair;
+    type Item = Record;
 
-    fn next(&mut self) -> Option<Pair> {
+    fn next(&mut self) -> Option<Record> {
         while let Some(input) = self.inputs.front_mut() {
             match input.next() {
                 Ok(Some(pair)) => {
@@ -102,7 +102,7 @@ impl Input {
         })
     }
 
-    fn next(&mut self) -> Result<Option<Pair>, Failure> {
+    fn next(&mut self) -> Result<Option<Record>, Failure> {
         let pair = self.source.next().and_then(|pair| {
             pair.as_ref().map_or(Ok(()), check)?;
             Ok(pair)
@@ -123,13 +123,15 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Refuses a pair that the engine would refuse, while its line is known.
-fn check((key, value): &Pair) -> Result<(), Problem> {
-    let what = if key.len() > KEY_BYTES_MAX {
-        let found = key.len();
+/// Refuses a record that the engine would refuse, while its line is known.
+fn check(record: &Record) -> Result<(), Problem> {
+    let values = record.value.iter().chain(&record.operands);
+    let longest = values.map(Vec::len).max().unwrap_or(0);
+    let what = if record.key.len() > KEY_BYTES_MAX {
+        let found = record.key.len();
         format!("expected a key of at most {KEY_BYTES_MAX} bytes, found {found} bytes")
-    } else if value.len() > VALUE_BYTES_MAX {
-        let found = value.len();
+    } else if longest > VALUE_BYTES_MAX {
+        let found = longest;
         format!("expected a value of at most {VALUE_BYTES_MAX} bytes, found {found} bytes")
     } else {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Writes many pairs to a keyspace: as tables, past the log, as long as they are sorted; then in
-//! batches, so that many pairs share a commit.
+//! Writes many records to a keyspace: as tables, past the log, as long as they are sorted; then in
+//! batches, so that many of them share a commit.
 
-use hedgerow::{Db, Durability, Error, Keyspace, Result};
+use hedgerow::{Batch, Db, Durability, Error, Keyspace, LoadOp, Result};
 
-use crate::records::Pair;
+use crate::records::Record;
 
 /// The bytes of a batch: large enough to hide the cost of a commit, small against any memory
 /// budget.
@@ -12,7 +12,7 @@ const BATCH_BYTES: usize = 64 << 10;
 /// make tables of a few entries, which cost more than they save.
 const SORTED_BYTES_MIN: u64 = 1 << 20;
 
-/// The pairs that are in the database.
+/// The records that are in the database.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Loaded {
     pub(super) entries: u64,
@@ -22,72 +22,79 @@ pub(super) struct Loaded {
     pub(super) bulk_entries: u64,
 }
 
-/// Puts all pairs. The pairs counted in `loaded` stay if a later one fails.
+/// Puts all records. Those counted in `loaded` stay if a later one fails.
 pub(super) fn put(
     db: &Db,
     keyspace: &Keyspace,
-    pairs: impl Iterator<Item = Pair>,
+    records: impl Iterator<Item = Record>,
     durability: Durability,
     loaded: &mut Loaded,
 ) -> Result<()> {
     let mut sorted = Sorted {
-        pairs,
+        records,
         last_key: None,
         unsorted: None,
     };
     let mut beginning = Vec::new();
     let mut bytes = 0;
     while bytes < SORTED_BYTES_MIN
-        && let Some(pair) = sorted.next()
+        && let Some(record) = sorted.next()
     {
-        bytes += size(&pair);
-        beginning.push(pair);
+        bytes += size(&record);
+        beginning.push(record);
     }
     if bytes >= SORTED_BYTES_MIN {
         put_sorted(keyspace, beginning.drain(..).chain(&mut sorted), loaded)?;
     }
     let rest = beginning.into_iter().chain(sorted.unsorted);
-    put_batches(db, keyspace, rest.chain(sorted.pairs), durability, loaded)
+    put_batches(db, keyspace, rest.chain(sorted.records), durability, loaded)
 }
 
-/// An iterator that ends before the first key that is not greater than the one before it, and keeps
-/// that pair.
+/// An iterator that ends before the first key that is not greater than the one before it, or that
+/// has operands, and keeps that record: a bulk load has one operation for each key.
 struct Sorted<I> {
-    pairs: I,
-    /// `None` before the first pair.
+    records: I,
+    /// `None` before the first record.
     last_key: Option<Vec<u8>>,
-    unsorted: Option<Pair>,
+    unsorted: Option<Record>,
 }
 
-impl<I: Iterator<Item = Pair>> Iterator for Sorted<I> {
-    type Item = Pair;
+impl<I: Iterator<Item = Record>> Iterator for Sorted<I> {
+    type Item = Record;
 
-    fn next(&mut self) -> Option<Pair> {
+    fn next(&mut self) -> Option<Record> {
         if self.unsorted.is_some() {
             return None;
         }
-        let pair = self.pairs.next()?;
-        if self.last_key.as_ref().is_some_and(|last| pair.0 <= *last) {
-            self.unsorted = Some(pair);
+        let record = self.records.next()?;
+        let is_behind = |last: &Vec<u8>| record.key > *last;
+        if !self.last_key.as_ref().is_none_or(is_behind) || !record.operands.is_empty() {
+            self.unsorted = Some(record);
             return None;
         }
         let last_key = self.last_key.get_or_insert_default();
-        last_key.clone_from(&pair.0);
-        Some(pair)
+        last_key.clone_from(&record.key);
+        Some(record)
     }
 }
 
 fn put_sorted(
     keyspace: &Keyspace,
-    pairs: impl Iterator<Item = Pair>,
+    records: impl Iterator<Item = Record>,
     loaded: &mut Loaded,
 ) -> Result<()> {
     let mut bytes = 0;
-    let pairs = pairs.map(|pair| {
-        bytes += size(&pair);
-        Ok::<_, Error>(pair)
+    let records = records.map(|record| {
+        bytes += size(&record);
+        let (expiry, value) = (record.expires.map(|_| record.expiry()), record.value);
+        let op = match (value, expiry) {
+            (None, _) => LoadOp::Delete,
+            (Some(value), None) => LoadOp::Put(value),
+            (Some(value), Some(expiry)) => LoadOp::PutExpiring(value, expiry),
+        };
+        Ok::<_, Error>((record.key, op))
     });
-    let report = keyspace.bulk_load(pairs)?;
+    let report = keyspace.bulk_load_ops(records)?;
     loaded.entries += report.entries;
     loaded.bulk_entries += report.entries;
     loaded.bytes += bytes;
@@ -97,7 +104,7 @@ fn put_sorted(
 fn put_batches(
     db: &Db,
     keyspace: &Keyspace,
-    mut pairs: impl Iterator<Item = Pair>,
+    mut records: impl Iterator<Item = Record>,
     durability: Durability,
     loaded: &mut Loaded,
 ) -> Result<()> {
@@ -105,16 +112,16 @@ fn put_batches(
     while more {
         more = false;
         let mut batch = db.batch();
-        let mut bytes = 0;
-        for pair in &mut pairs {
-            batch.put(keyspace, &pair.0, &pair.1)?;
-            bytes += size(&pair);
+        let (mut entries, mut bytes) = (0, 0);
+        for record in &mut records {
+            add(&mut batch, keyspace, &record)?;
+            entries += 1;
+            bytes += size(&record);
             more = batch.bytes() >= BATCH_BYTES;
             if more {
                 break;
             }
         }
-        let entries = batch.len() as u64;
         batch.commit(durability)?;
         loaded.entries += entries;
         loaded.bytes += bytes;
@@ -122,6 +129,21 @@ fn put_batches(
     Ok(())
 }
 
-fn size((key, value): &Pair) -> u64 {
-    (key.len() + value.len()) as u64
+/// Adds the operations that give a key what a record says.
+fn add(batch: &mut Batch, keyspace: &Keyspace, record: &Record) -> Result<()> {
+    let key = &record.key;
+    match (&record.value, record.expires) {
+        (None, _) => batch.delete(keyspace, key)?,
+        (Some(value), None) => batch.put(keyspace, key, value)?,
+        (Some(value), Some(_)) => batch.put_expiring(keyspace, key, value, record.expiry())?,
+    };
+    for operand in &record.operands {
+        batch.merge(keyspace, key, operand)?;
+    }
+    Ok(())
+}
+
+fn size(record: &Record) -> u64 {
+    let values = record.value.iter().chain(&record.operands);
+    (record.key.len() + values.map(Vec::len).sum::<usize>()) as u64
 }

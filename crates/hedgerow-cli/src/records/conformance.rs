@@ -7,29 +7,29 @@ use super::*;
 const FORMATS: [Format; 2] = [Format::Json, Format::Csv];
 const ENCODINGS: [Encoding; 3] = [Encoding::Text, Encoding::Hex, Encoding::Base64];
 
-fn written(format: Format, encoding: Encoding, pairs: &[Pair]) -> Vec<u8> {
+fn written(format: Format, encoding: Encoding, records: &[Record]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut sink = format.sink(&mut bytes, encoding);
-    for (key, value) in pairs {
-        sink.write(key, value).unwrap();
+    for record in records {
+        sink.write(record).unwrap();
     }
     sink.finish().unwrap();
     drop(sink);
     bytes
 }
 
-/// Returns all pairs and the bytes read, or the line and the text of the first problem.
+/// Returns all records and the bytes read, or the line and the text of the first problem.
 fn read(
     format: Format,
     encoding: Encoding,
     bytes: &[u8],
-) -> Result<(Vec<Pair>, u64), (u64, String)> {
+) -> Result<(Vec<Record>, u64), (u64, String)> {
     let mut source = format.source(bytes, encoding);
-    let mut pairs = Vec::new();
+    let mut records = Vec::new();
     loop {
         match source.next() {
-            Ok(Some(pair)) => pairs.push(pair),
-            Ok(None) => return Ok((pairs, source.bytes())),
+            Ok(Some(record)) => records.push(record),
+            Ok(None) => return Ok((records, source.bytes())),
             Err(Problem::Malformed(what)) => return Err((source.line(), what)),
             Err(Problem::Io(error)) => panic!("{error}"),
         }
@@ -44,13 +44,47 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Records with a value alone, if they are plain.
+fn record(is_plain: bool) -> impl Strategy<Value = Record> {
+    let operands = prop::collection::vec(bytes(), 0..3);
+    let parts = (
+        bytes(),
+        bytes(),
+        any::<Option<u64>>(),
+        operands,
+        any::<bool>(),
+    );
+    parts.prop_map(
+        move |(key, value, expires, operands, has_value)| match is_plain {
+            true => Record {
+                key,
+                value: Some(value),
+                ..Record::default()
+            },
+            false => Record {
+                key,
+                value: (has_value || operands.is_empty()).then_some(value),
+                expires,
+                operands,
+            },
+        },
+    )
+}
+
 proptest! {
     #[test]
-    fn what_is_written_is_read(pairs in prop::collection::vec((bytes(), bytes()), 0..20)) {
+    fn what_is_written_is_read(
+        plain in prop::collection::vec(record(true), 0..20),
+        any in prop::collection::vec(record(false), 0..20),
+    ) {
         for format in FORMATS {
+            let records = match format {
+                Format::Json => &any,
+                Format::Csv => &plain,
+            };
             for encoding in ENCODINGS {
-                let text = written(format, encoding, &pairs);
-                let expected = (pairs.clone(), text.len() as u64);
+                let text = written(format, encoding, records);
+                let expected = (records.clone(), text.len() as u64);
                 prop_assert_eq!(read(format, encoding, &text), Ok(expected));
             }
         }
@@ -95,6 +129,18 @@ fn the_line_that_is_wrong_is_named() {
             "{\"key\":\"a\",\"value\":\"\",\"ttl\":\"\"}\n",
             1,
             "found also \"ttl\"",
+        ),
+        (
+            Format::Json,
+            "{\"key\":\"a\",\"value\":\"\",\"expires\":-1}\n",
+            1,
+            "expected milliseconds since 1970, found -1",
+        ),
+        (
+            Format::Json,
+            "{\"key\":\"a\",\"operands\":[7]}\n",
+            1,
+            "\"operands\": expected a string",
         ),
         (
             Format::Json,

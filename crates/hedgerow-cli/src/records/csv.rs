@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 
 use csv::{ByteRecord, ErrorKind, ReaderBuilder, WriterBuilder};
 
-use super::{Pair, Problem};
+use super::{Problem, Record};
 use crate::encoding::Encoding;
 
 const HEADER: [&str; 2] = ["key", "value"];
@@ -61,7 +61,7 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 
-    fn pair(&self) -> Result<Pair, String> {
+    fn record(&self) -> Result<Record, String> {
         let [key, value] = self.fields()?;
         let field = |name: &str, text: &[u8]| match self.encoding {
             Encoding::Text => Ok(text.to_vec()),
@@ -69,7 +69,11 @@ impl<R: Read> Source<R> {
                 .decode(text)
                 .map_err(|what| format!("{name}: {what}")),
         };
-        Ok((field("key", key)?, field("value", value)?))
+        Ok(Record {
+            key: field("key", key)?,
+            value: Some(field("value", value)?),
+            ..Record::default()
+        })
     }
 
     fn fields(&self) -> Result<[&[u8]; 2], String> {
@@ -81,14 +85,14 @@ impl<R: Read> Source<R> {
 }
 
 impl<R: Read> super::Source for Source<R> {
-    fn next(&mut self) -> Result<Option<Pair>, Problem> {
+    fn next(&mut self) -> Result<Option<Record>, Problem> {
         if !self.header_read {
             self.check_header()?;
         }
         if !self.advance()? {
             return Ok(None);
         }
-        self.pair().map(Some).map_err(Problem::Malformed)
+        self.record().map(Some).map_err(Problem::Malformed)
     }
 
     fn line(&self) -> u64 {
@@ -125,7 +129,18 @@ impl<W: Write> Sink<W> {
 }
 
 impl<W: Write> super::Sink for Sink<W> {
-    fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+    fn write(&mut self, record: &Record) -> io::Result<()> {
+        let (key, Some(value), None, []) = (
+            &record.key,
+            &record.value,
+            record.expires,
+            record.operands.as_slice(),
+        ) else {
+            return Err(io::Error::other(format!(
+                "csv has no place for the expiry or the operands of `{}`; use --format json",
+                record.key.escape_ascii()
+            )));
+        };
         self.write_header()?;
         let written = match self.encoding {
             Encoding::Text => self.writer.write_record([key, value]),

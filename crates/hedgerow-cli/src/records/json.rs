@@ -5,10 +5,10 @@ use std::io::{self, BufRead, Read, Write};
 use hedgerow::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use serde_json::{Map, Value, json};
 
-use super::{Pair, Problem};
+use super::{Problem, Record};
 use crate::encoding::Encoding;
 
-/// The longest line of a pair: JSON needs at most six bytes for one (`\u0000`).
+/// The longest line of a key and a value: JSON needs at most six bytes for one (`\u0000`).
 const LINE_BYTES_MAX: u64 = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) as u64 + 1024;
 
 pub(super) struct Source<R> {
@@ -42,12 +42,12 @@ impl<R: BufRead> Source<R> {
 }
 
 impl<R: BufRead> super::Source for Source<R> {
-    fn next(&mut self) -> Result<Option<Pair>, Problem> {
+    fn next(&mut self) -> Result<Option<Record>, Problem> {
         while self.advance().map_err(Problem::Io)? {
             let text = self.text.trim_ascii();
             if !text.is_empty() {
-                let pair = pair(text, self.encoding).map_err(Problem::Malformed)?;
-                return Ok(Some(pair));
+                let record = record(text, self.encoding).map_err(Problem::Malformed)?;
+                return Ok(Some(record));
             }
         }
         Ok(None)
@@ -62,7 +62,7 @@ impl<R: BufRead> super::Source for Source<R> {
     }
 }
 
-fn pair(text: &[u8], encoding: Encoding) -> Result<Pair, String> {
+fn record(text: &[u8], encoding: Encoding) -> Result<Record, String> {
     const EXPECTED: &str = "expected {\"key\": …, \"value\": …}";
     let mut object: Map<String, Value> = serde_json::from_slice(text).map_err(|error| {
         let error = error.to_string();
@@ -70,16 +70,39 @@ fn pair(text: &[u8], encoding: Encoding) -> Result<Pair, String> {
         let what = error.split(" at line ").next().unwrap_or_default();
         format!("{EXPECTED}, found `{}`: {what}", beginning(text))
     })?;
-    let mut member = |name: &str| {
-        let value = object.remove(name);
-        let value = value.ok_or_else(|| format!("{EXPECTED}, found no \"{name}\""))?;
-        let bytes = encoding.decode_json(value);
-        bytes.map_err(|what| format!("\"{name}\": {what}"))
+    let mut member = |name: &str| object.remove(name).unwrap_or_default();
+    let decoded = |name: &str, value: Value| match value {
+        Value::Null => Err(format!("{EXPECTED}, found no \"{name}\"")),
+        value => { encoding.decode_json(value) }.map_err(|what| format!("\"{name}\": {what}")),
     };
-    let pair = (member("key")?, member("value")?);
+    let key = decoded("key", member("key"))?;
+    let operands = match member("operands") {
+        Value::Null => Vec::new(),
+        Value::Array(all) => {
+            let all = all.into_iter().map(|it| decoded("operands", it));
+            all.collect::<Result<_, _>>()?
+        }
+        other => return Err(format!("\"operands\": expected an array, found {other}")),
+    };
+    let value = match member("value") {
+        Value::Null if !operands.is_empty() => None,
+        value => Some(decoded("value", value)?),
+    };
+    let expires =
+        match member("expires") {
+            Value::Null => None,
+            ms => Some(ms.as_u64().ok_or_else(|| {
+                format!("\"expires\": expected milliseconds since 1970, found {ms}")
+            })?),
+        };
     match object.keys().next() {
         Some(other) => Err(format!("{EXPECTED}, found also \"{other}\"")),
-        None => Ok(pair),
+        None => Ok(Record {
+            key,
+            value,
+            expires,
+            operands,
+        }),
     }
 }
 
@@ -105,12 +128,20 @@ impl<W: Write> Sink<W> {
 }
 
 impl<W: Write> super::Sink for Sink<W> {
-    fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        let (key, value) = (
-            self.encoding.encode_json(key),
-            self.encoding.encode_json(value),
-        );
-        writeln!(self.output, "{}", json!({ "key": key, "value": value }))
+    fn write(&mut self, record: &Record) -> io::Result<()> {
+        let encoded = |bytes: &Vec<u8>| self.encoding.encode_json(bytes);
+        let mut object = Map::from_iter([("key".to_owned(), encoded(&record.key))]);
+        let mut add = |name: &str, value| drop(object.insert(name.to_owned(), value));
+        if let Some(value) = &record.value {
+            add("value", encoded(value));
+        }
+        if let Some(ms) = record.expires {
+            add("expires", json!(ms));
+        }
+        if !record.operands.is_empty() {
+            add("operands", record.operands.iter().map(encoded).collect());
+        }
+        writeln!(self.output, "{}", Value::Object(object))
     }
 
     fn finish(&mut self) -> io::Result<()> {

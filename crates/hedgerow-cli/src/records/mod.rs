@@ -1,4 +1,4 @@
-//! The formats in which `dump` writes and `load` reads keys and values, one file per format.
+//! The formats in which `dump` writes and `load` reads entries, one file per format.
 //!
 //! Each format keeps every byte: `load` restores exactly what `dump` wrote.
 
@@ -7,8 +7,11 @@ mod json;
 
 use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use clap::ValueEnum;
+use hedgerow::io::WallTime;
+use hedgerow::{Expiry, StoredEntry};
 
 use crate::encoding::Encoding;
 use crate::exit::{Exit, Failure};
@@ -17,8 +20,12 @@ use crate::exit::{Exit, Failure};
 pub(crate) const HELP: &str = "\
 Formats:
   json  lines such as {\"key\":\"ada\",\"value\":\"1815\"}; bytes that are not UTF-8 are
-        {\"base64\":\"/w==\"} instead of a string
-  csv   a line `key,value`, then a line per pair with its bytes unchanged";
+        {\"base64\":\"/w==\"} instead of a string; a value that expires has also
+        \"expires\":1767225600000, in milliseconds since 1970; operands that no merge
+        operator could combine are \"operands\":[\"1\",\"2\"], the oldest first, with or
+        without a value under them
+  csv   a line `key,value`, then a line per pair with its bytes unchanged; entries that
+        expire or have operands are refused";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -28,30 +35,63 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// A key and its value.
-pub(crate) type Pair = (Vec<u8>, Vec<u8>);
+/// A key with its value and what else a copy of it needs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) key: Vec<u8>,
+    /// `None` if there are only operands.
+    pub(crate) value: Option<Vec<u8>>,
+    /// The time of expiry in milliseconds since 1970, if it expires.
+    pub(crate) expires: Option<u64>,
+    /// The operands that could not be combined with the value, the oldest first.
+    pub(crate) operands: Vec<Vec<u8>>,
+}
 
-/// A reader of pairs in the order of their file.
+impl Record {
+    /// The expiry of the value.
+    pub(crate) fn expiry(&self) -> Expiry {
+        let at = |ms| WallTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+        self.expires.and_then(at).map_or(Expiry::Never, Expiry::At)
+    }
+}
+
+impl From<StoredEntry> for Record {
+    fn from(entry: StoredEntry) -> Record {
+        let expires = match entry.expiry {
+            Expiry::At(at) => at.duration_since(WallTime::UNIX_EPOCH).ok(),
+            _ => None,
+        };
+        Record {
+            key: entry.key.into(),
+            value: entry.value.map(Vec::from),
+            expires: expires.and_then(|it| u64::try_from(it.as_millis()).ok()),
+            operands: entry.operands.into_iter().map(Vec::from).collect(),
+        }
+    }
+}
+
+/// A reader of records in the order of their file.
 pub(crate) trait Source {
-    /// The next pair; `None` at the end.
-    fn next(&mut self) -> Result<Option<Pair>, Problem>;
+    /// The next record; `None` at the end.
+    fn next(&mut self) -> Result<Option<Record>, Problem>;
 
-    /// The line, counted from 1, of the pair that [`Source::next`] returned or refused last.
+    /// The line, counted from 1, of the record that [`Source::next`] returned or refused last.
     fn line(&self) -> u64;
 
     /// The number of bytes read so far.
     fn bytes(&self) -> u64;
 }
 
-/// A writer of pairs.
+/// A writer of records.
 pub(crate) trait Sink {
-    fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()>;
+    /// Writes a record, or refuses what the format has no place for.
+    fn write(&mut self, record: &Record) -> io::Result<()>;
 
-    /// Writes the pairs that are still buffered.
+    /// Writes the records that are still buffered.
     fn finish(&mut self) -> io::Result<()>;
 }
 
-/// The reason why there is no next pair.
+/// The reason why there is no next record.
 #[derive(Debug)]
 pub(crate) enum Problem {
     /// An error of the operating system.

@@ -22,7 +22,7 @@ use crate::base::stats::KeyspaceStats;
 use crate::design::merge_policy::text::print_shape;
 use crate::paths::background;
 use crate::paths::background::wait;
-use crate::paths::bulk_load::{BulkLoad, BulkLoadReport};
+use crate::paths::bulk_load::{BulkLoad, BulkLoadReport, LoadOp};
 use crate::paths::compact;
 use crate::paths::compact::CompactProgress;
 use crate::paths::estimate;
@@ -274,12 +274,31 @@ impl Keyspace {
         V: AsRef<[u8]>,
         E: From<Error>,
     {
+        let put = |entry: std::result::Result<(K, V), E>| {
+            entry.map(|(key, value)| (key, LoadOp::Put(value)))
+        };
+        self.bulk_load_ops(entries.into_iter().map(put))
+    }
+
+    /// Loads as [`Keyspace::bulk_load`] does, also values that expire, operands and deletes.
+    ///
+    /// # Errors
+    /// As [`Keyspace::bulk_load`]; for operands as [`Keyspace::merge`].
+    pub fn bulk_load_ops<K, V, E>(
+        &self,
+        entries: impl IntoIterator<Item = std::result::Result<(K, LoadOp<V>), E>>,
+    ) -> std::result::Result<BulkLoadReport, E>
+    where
+        K: AsRef<[u8]>,
+        V: AsRef<[u8]>,
+        E: From<Error>,
+    {
         self.check_not_dropped()?;
         let state = self.cell.state.load_full();
         let mut load = BulkLoad::begin(&self.engine, &state)?;
         for entry in entries {
-            let (key, value) = entry?;
-            load.add(key.as_ref(), Tag::PUT, value.as_ref())?;
+            let (key, op) = entry?;
+            load.apply(key.as_ref(), &op)?;
         }
         Ok(load.finish()?)
     }

@@ -91,12 +91,17 @@ impl<V: AsRef<[u8]>> OperandChain<V> {
         key: &[u8],
         operator: impl FnOnce() -> Result<&'o Named>,
     ) -> Result<Option<Vec<u8>>> {
-        let base = self.base.as_ref().map(proper);
-        if self.operands.is_empty() {
-            return Ok(base.map(<[u8]>::to_vec));
+        let (base, operands) = self.parts();
+        match operands.is_empty() {
+            true => Ok(base.map(<[u8]>::to_vec)),
+            false => operator()?.full(key, base, &operands),
         }
-        let oldest_first: Vec<&[u8]> = self.operands.iter().rev().map(proper).collect();
-        operator()?.full(key, base, &oldest_first)
+    }
+
+    /// The value under the operands, and these, the oldest first.
+    pub(crate) fn parts(&self) -> (Option<&[u8]>, Vec<&[u8]>) {
+        let operands = self.operands.iter().rev().map(proper);
+        (self.base.as_ref().map(proper), operands.collect())
     }
 }
 

@@ -19,13 +19,13 @@
 
 mod sorting;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::base::entry::RunId;
-use crate::base::entry::{KeyHash, SeqNo, Tag, check_value};
+use crate::base::entry::{KeyHash, Kind, SeqNo, Tag, check_stored, front_bytes};
 use crate::base::error::{Error, Result};
 use crate::base::expiry;
+use crate::base::expiry::Expiry;
 use crate::base::runtime::lock;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;
@@ -52,6 +52,20 @@ pub struct BulkLoadReport {
     pub tables: u64,
 }
 
+/// The effect of an entry of a bulk load on its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoadOp<V> {
+    /// It gets this value, which has the time to live of the keyspace, if there is one.
+    Put(V),
+    /// It gets this value with an expiry.
+    PutExpiring(V, Expiry),
+    /// It gets this operand of the keyspace's merge operator.
+    Merge(V),
+    /// It is deleted.
+    Delete,
+}
+
 /// A load under way. Dropping it before it is finished leaves nothing behind.
 pub(crate) struct BulkLoad<'a> {
     engine: &'a Arc<Engine>,
@@ -67,7 +81,7 @@ pub(crate) struct BulkLoad<'a> {
     scratch: Vec<u8>,
     entries: u64,
     user_bytes: u64,
-    /// The time of expiry of the entries.
+    /// The time of expiry of values without one of their own.
     expires: Option<u64>,
     _memory: MergeMemory<'a>,
 }
@@ -83,8 +97,7 @@ impl<'a> BulkLoad<'a> {
         };
         let sorted = state.facts.order.check_ranges().is_ok();
         let expires = state.facts.expiry_of_puts(|| engine.time());
-        let tag = expires.map_or(Tag::PUT, |_| Tag::PUT_EXPIRING);
-        let sorting = |p| Sorting::new(engine, p, design.clone(), (seqno, tag), held_bytes_max);
+        let sorting = |p| Sorting::new(engine, p, design.clone(), seqno, held_bytes_max);
         let unsorted = state.partitions.iter().filter(|_| !sorted);
         Ok(BulkLoad {
             sorting: unsorted.map(sorting).collect(),
@@ -101,24 +114,42 @@ impl<'a> BulkLoad<'a> {
         })
     }
 
-    /// Appends a put, or in a sorted keyspace also a delete; there the key must be above the one
-    /// before.
-    pub(crate) fn add(&mut self, user_key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+    /// Appends an entry. In a sorted keyspace its key must be above the one before.
+    pub(crate) fn apply<V: AsRef<[u8]>>(&mut self, key: &[u8], op: &LoadOp<V>) -> Result<()> {
+        match op {
+            LoadOp::Put(value) => self.put(key, value.as_ref()),
+            LoadOp::PutExpiring(value, expiry) => {
+                let at = self.engine.time_of(*expiry);
+                let (tag, stored) = expiry::stored(at, value.as_ref());
+                self.add(key, tag, &stored)
+            }
+            LoadOp::Merge(operand) => self.add(key, Tag::MERGE, operand.as_ref()),
+            LoadOp::Delete => self.add(key, Tag::DELETE, b""),
+        }
+    }
+
+    /// Appends a put with the keyspace's time to live.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let (tag, stored) = expiry::stored(self.expires, value);
+        self.add(key, tag, &stored)
+    }
+
+    /// Appends an entry as it is stored.
+    pub(crate) fn add(&mut self, user_key: &[u8], tag: Tag, stored: &[u8]) -> Result<()> {
         let facts = &self.state.facts;
         facts.order.check(user_key)?;
-        check_value(value)?;
-        let (tag, stored) = match tag {
-            Tag::PUT => expiry::stored(self.expires, value),
-            _ => (tag, Cow::Borrowed(value)),
-        };
+        check_stored(tag, stored)?;
+        if tag.kind == Kind::Merge {
+            facts.merge_operator()?.check(stored)?;
+        }
         let key = facts.order.borrow(user_key, &mut self.scratch);
         let hash = KeyHash::of(user_key, facts.seed);
         let partition = facts.router.route(user_key, hash);
         let is_first = self.entries == 0;
         self.entries += 1;
-        self.user_bytes += (user_key.len() + value.len()) as u64;
+        self.user_bytes += (user_key.len() + stored.len() - front_bytes(tag)) as u64;
         if let Some(sorting) = self.sorting.get_mut(partition) {
-            return sorting.add(key, &stored);
+            return sorting.add(key, tag, stored);
         }
         if !is_first && key <= self.last_key.as_slice() {
             return Err(out_of_order(user_key, facts.order.decode(&self.last_key)));
@@ -127,9 +158,9 @@ impl<'a> BulkLoad<'a> {
             key,
             seqno: self.seqno,
             tag,
-            value: ValueSource::Inline(&stored),
+            value: ValueSource::Inline(stored),
         };
-        self.outputs[partition].add(&entry, &stored)?;
+        self.outputs[partition].add(&entry, stored)?;
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         Ok(())

@@ -8,16 +8,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hedgerow_io::{OsStorage, ReadMode, Storage};
+use hedgerow_io::{Clock, OsClock, OsStorage, ReadMode, Storage};
 
-use crate::base::entry::{KeyHash, SeqNo, Tag, check_key, check_value};
+use crate::base::entry::{KeyHash, SeqNo, Tag, check_key, check_stored};
 use crate::base::error::{Error, Result};
+use crate::base::expiry;
+use crate::base::expiry::Expiry;
 use crate::base::options::{Compression, Design, IndexSpec, KeyOrder, TableSpec};
 use crate::base::page::{PageSource, TableId};
 use crate::base::range_tombstones::RangeTombstones;
-use crate::base::slice::Slice;
 use crate::base::table_meta::TableMeta;
 use crate::paths::bulk_load::{BulkLoad, BulkLoadReport, out_of_order};
+use crate::paths::scan::{Cursor, Scan};
 use crate::table::format;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 use crate::table::page_io::FilePages;
@@ -25,6 +27,7 @@ use crate::table::table_file;
 use crate::table::table_file::ResidencyChoice;
 use crate::table::{TableOptions, Writer};
 use crate::tree::engine::{Engine, KeyspaceState};
+use crate::tree::partition::ends::End;
 
 /// The number of every table outside of a database. Those inside have larger ones.
 const OUTSIDE: TableId = TableId(0);
@@ -104,7 +107,6 @@ impl TableWriter {
     /// # Errors
     /// `InvalidArgument` for a key that is not above the one before; `NoSpace`, `Io`.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        check_value(value.as_ref())?;
         self.add(key.as_ref(), Tag::PUT, value.as_ref())
     }
 
@@ -116,7 +118,31 @@ impl TableWriter {
         self.add(key.as_ref(), Tag::DELETE, b"")
     }
 
+    /// Appends a key with a value that expires.
+    ///
+    /// # Errors
+    /// As [`TableWriter::put`].
+    pub fn put_expiring(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: Expiry,
+    ) -> Result<()> {
+        let at = expiry.time(|| OsClock::new().unix_millis());
+        let (tag, stored) = expiry::stored(at, value.as_ref());
+        self.add(key.as_ref(), tag, &stored)
+    }
+
+    /// Appends an operand of a key, for a keyspace with a merge operator.
+    ///
+    /// # Errors
+    /// As [`TableWriter::put`].
+    pub fn merge(&mut self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.add(key.as_ref(), Tag::MERGE, operand.as_ref())
+    }
+
     fn add(&mut self, key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        check_stored(tag, value)?;
         check_key(key)?;
         if self.writer.entries() > 0 && key <= self.last_key.as_slice() {
             return Err(out_of_order(key, &self.last_key));
@@ -195,7 +221,7 @@ impl OutsideTable {
     }
 
     /// Adds all entries to a load.
-    fn load(&mut self, load: &mut BulkLoad<'_>) -> Result<()> {
+    fn load(&mut self, engine: &Engine, load: &mut BulkLoad<'_>) -> Result<()> {
         self.iter.seek_first()?;
         while let Some(entry) = self.iter.entry() {
             let page;
@@ -206,13 +232,19 @@ impl OutsideTable {
                     &page
                 }
             };
-            if entry.tag != Tag::PUT && entry.tag != Tag::DELETE {
-                let found = entry.tag.kind;
-                let error =
-                    Error::invalid(format!("expected a put or a delete, found a {found:?}"));
-                return Err(error);
+            match entry.tag {
+                Tag::PUT => load.put(entry.key, value)?,
+                Tag::PUT_EXPIRING => {
+                    expiry::split(value)?;
+                    engine.expiry.note_use();
+                    load.add(entry.key, entry.tag, value)?;
+                }
+                Tag::DELETE | Tag::MERGE => load.add(entry.key, entry.tag, value)?,
+                found => {
+                    let message = "expected a put, a delete or an operand, found";
+                    return Err(Error::invalid(format!("{message} {found:?}")));
+                }
             }
-            load.add(entry.key, entry.tag, value)?;
             self.iter.advance()?;
         }
         Ok(())
@@ -234,16 +266,17 @@ pub(crate) fn ingest(
     let mut load = BulkLoad::begin(engine, state)?;
     for table in &mut tables {
         // A key of two tables, and tables that overlap, are refused by their order.
-        table.load(&mut load).map_err(|e| e.at(&table.path, None))?;
+        let loaded = table.load(engine, &mut load);
+        loaded.map_err(|e| e.at(&table.path, None))?;
     }
     load.finish()
 }
 
-/// Writes entries to tables in a directory, each of about `table_bytes` bytes, and makes their
-/// names durable. Returns the files in the order of keys.
+/// Writes entries with their expiry to tables in a directory, each of about `table_bytes` bytes,
+/// and makes their names durable. Returns the files in the order of keys.
 pub(crate) fn export(
     engine: &Engine,
-    entries: impl Iterator<Item = Result<(Slice, Slice)>>,
+    mut entries: Scan,
     dir: &Path,
     table_bytes: u64,
 ) -> Result<Vec<PathBuf>> {
@@ -251,8 +284,8 @@ pub(crate) fn export(
     let created = storage.create_dir_all(dir);
     created.map_err(|e| Error::io("create", dir, e))?;
     let (mut paths, mut current): (Vec<PathBuf>, Option<TableWriter>) = (Vec::new(), None);
-    for entry in entries {
-        let (key, value) = entry?;
+    while let Some(entry) = entries.advance(End::First, Cursor::expiring_pair) {
+        let ((key, value), expires) = entry?;
         if let Some(full) = current.take_if(|table| table.bytes() >= table_bytes) {
             full.finish()?;
         }
@@ -265,7 +298,8 @@ pub(crate) fn export(
                 current.insert(table)
             }
         };
-        table.put(&key, &value)?;
+        let (tag, stored) = expiry::stored(expires, &value);
+        table.add(&key, tag, &stored)?;
     }
     if let Some(last) = current {
         last.finish()?;

@@ -11,6 +11,7 @@ mod both_ends;
 mod of_batch;
 mod recorded;
 mod seen_ranges;
+mod stored_entries;
 mod unordered;
 mod versions;
 
@@ -18,6 +19,7 @@ pub(crate) use both_ends::{Extent, Pair, range_bounds};
 pub use both_ends::{Keys, Scan};
 pub(crate) use of_batch::OfBatch;
 pub(crate) use recorded::RangesRead;
+pub use stored_entries::{Entries, StoredEntry};
 pub use unordered::{ScanToken, UnorderedScan};
 
 use std::cell::OnceCell;
@@ -348,6 +350,10 @@ pub struct Cursor {
     long_value: OnceCell<Slice>,
     /// The time of expiry of the value here, if it has one.
     expires: Option<u64>,
+    /// True if operands that cannot be combined are no error.
+    keeps_operands: bool,
+    /// The parts of the value here, if they could not be combined.
+    uncombined: Option<Box<(Option<Slice>, Vec<Slice>)>>,
     at: At,
     /// Steps that are not counted in the keyspace's operations yet.
     steps: u64,
@@ -406,6 +412,8 @@ impl Cursor {
             value: Found::Here,
             long_value: OnceCell::new(),
             expires: None,
+            keeps_operands: false,
+            uncombined: None,
             at: At::Nowhere,
             steps: 0,
             skipped: 0,

@@ -14,21 +14,21 @@ use crate::support::{builder, contents, key, kind, small};
 
 /// A clock of hours that a test sets: the monotonic one, and that of the system.
 #[derive(Debug, Default)]
-struct Hours {
+pub(crate) struct Hours {
     mono: AtomicU64,
     wall: AtomicU64,
 }
 
-const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 impl Hours {
-    fn new() -> Arc<Hours> {
+    pub(crate) fn new() -> Arc<Hours> {
         let clock = Hours::default();
         clock.wall.store(500_000, Ordering::Relaxed);
         Arc::new(clock)
     }
 
-    fn pass(&self, hours: u64) {
+    pub(crate) fn pass(&self, hours: u64) {
         self.mono.fetch_add(hours, Ordering::Relaxed);
         self.wall.fetch_add(hours, Ordering::Relaxed);
     }
@@ -46,7 +46,7 @@ impl Clock for Hours {
     fn sleep(&self, _duration: Duration) {}
 }
 
-fn timed(disk: &SimStorage, clock: &Arc<Hours>) -> Builder {
+pub(crate) fn timed(disk: &SimStorage, clock: &Arc<Hours>) -> Builder {
     builder(disk).environment(Environment {
         clock: clock.clone(),
         ..Environment::simulated(disk, 7)

@@ -38,6 +38,7 @@ mod indexed_batch;
 mod inspect;
 mod level0;
 mod level_paths;
+mod loads;
 mod log;
 mod many_trees;
 mod memory;

@@ -24,8 +24,10 @@ use crate::tree::partition::Partition;
 
 /// The memory of an entry beside its bytes.
 const ENTRY_BYTES: usize = size_of::<Place>();
+/// The bytes of a tag before its key.
+const TAG_BYTES: usize = size_of::<u16>();
 
-/// The place of an entry among the bytes in memory: the order key, then the value.
+/// The place of an entry among the bytes in memory: the tag, the order key, then the value.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     start: usize,
@@ -35,11 +37,18 @@ struct Place {
 
 impl Place {
     fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        &bytes[self.start..][..self.key_bytes as usize]
+        &bytes[self.start + TAG_BYTES..][..self.key_bytes as usize]
+    }
+
+    fn tag(&self, bytes: &[u8]) -> Result<Tag> {
+        Tag::from_bits(u16::from_le_bytes([
+            bytes[self.start],
+            bytes[self.start + 1],
+        ]))
     }
 
     fn value<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        &bytes[self.start + self.key_bytes as usize..][..self.value_bytes as usize]
+        &bytes[self.start + TAG_BYTES + self.key_bytes as usize..][..self.value_bytes as usize]
     }
 }
 
@@ -50,7 +59,6 @@ pub(super) struct Sorting<'a> {
     design: Arc<DesignInForce>,
     /// The sequence number of all entries.
     seqno: SeqNo,
-    tag: Tag,
     /// The entries in memory: their bytes, and the place of each.
     bytes: Vec<u8>,
     places: Vec<Place>,
@@ -65,7 +73,7 @@ impl<'a> Sorting<'a> {
         engine: &'a Arc<Engine>,
         partition: &'a Arc<Partition>,
         design: Arc<DesignInForce>,
-        (seqno, tag): (SeqNo, Tag),
+        seqno: SeqNo,
         bytes_max: usize,
     ) -> Sorting<'a> {
         Sorting {
@@ -73,7 +81,6 @@ impl<'a> Sorting<'a> {
             partition,
             design,
             seqno,
-            tag,
             bytes: Vec::new(),
             places: Vec::new(),
             bytes_max,
@@ -82,8 +89,8 @@ impl<'a> Sorting<'a> {
     }
 
     /// Adds an entry. Spills the earlier ones if there is no room for it.
-    pub(super) fn add(&mut self, order_key: &[u8], value: &[u8]) -> Result<()> {
-        let entry_bytes = ENTRY_BYTES + order_key.len() + value.len();
+    pub(super) fn add(&mut self, order_key: &[u8], tag: Tag, value: &[u8]) -> Result<()> {
+        let entry_bytes = ENTRY_BYTES + TAG_BYTES + order_key.len() + value.len();
         let held = self.bytes.len() + self.places.len() * ENTRY_BYTES;
         if !self.places.is_empty() && held + entry_bytes > self.bytes_max {
             self.spill()?;
@@ -93,6 +100,7 @@ impl<'a> Sorting<'a> {
             key_bytes: order_key.len() as u32,
             value_bytes: value.len() as u32,
         });
+        self.bytes.extend_from_slice(&tag.to_bits().to_le_bytes());
         self.bytes.extend_from_slice(order_key);
         self.bytes.extend_from_slice(value);
         Ok(())
@@ -163,7 +171,7 @@ impl<'a> Sorting<'a> {
             let entry = Entry {
                 key,
                 seqno: self.seqno,
-                tag: self.tag,
+                tag: place.tag(&bytes)?,
                 value: ValueSource::Inline(value),
             };
             see(&entry, value)?;

@@ -40,6 +40,7 @@ pub struct Scan {
     front: Option<Cursor>,
     back: Option<Cursor>,
     done: bool,
+    pub(super) keeps_operands: bool,
     error: Option<Error>,
     view: Arc<View>,
     /// The bounds are order keys.
@@ -57,6 +58,7 @@ impl Scan {
             front: None,
             back: None,
             done: false,
+            keeps_operands: false,
             error: None,
             view,
             lower,
@@ -72,6 +74,7 @@ impl Scan {
             let (view, upper) = (&self.view, &self.upper);
             let begin = || Cursor::to(view.clone(), upper);
             let cursor = self.front.get_or_insert_with(begin);
+            cursor.keeps_operands = self.keeps_operands;
             let there = match &self.lower {
                 _ if !fresh => cursor.next()?,
                 Bound::Unbounded => cursor.seek_first()?,

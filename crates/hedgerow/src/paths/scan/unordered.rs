@@ -71,7 +71,7 @@ impl From<Vec<u8>> for ScanToken {
 /// An error ends the scan. Every further call returns the error again; the token is that of the key
 /// before it.
 pub struct UnorderedScan {
-    scan: Scan,
+    pub(super) scan: Scan,
     view: Arc<View>,
     /// The last key visited; `None` before the first.
     last: Option<Vec<u8>>,

@@ -6,6 +6,7 @@ use crate::base::entry::{EXPIRY_BYTES, Flags, Kind, SeqNo, covered};
 use crate::base::error::Result;
 use crate::base::expiry;
 use crate::base::operand_chain::OperandChain;
+use crate::base::slice::Slice;
 use crate::table::iter::ValueSource;
 
 impl Cursor {
@@ -28,7 +29,17 @@ impl Cursor {
             self.merged.advance()?;
         }
         let facts = &self.view.state.facts;
-        let value = chain.value(facts.order.decode(&self.key), || facts.merge_operator())?;
+        let value = chain.value(facts.order.decode(&self.key), || facts.merge_operator());
+        self.uncombined = None;
+        let value = match value {
+            Err(_) if self.keeps_operands => {
+                let (base, operands) = chain.parts();
+                let operands = operands.into_iter().map(Slice::copy_from).collect();
+                self.uncombined = Some(Box::new((base.map(Slice::copy_from), operands)));
+                Some(Vec::new())
+            }
+            value => value?,
+        };
         self.expires = chain.expires().filter(|_| value.is_some());
         self.at = match value {
             Some(_) => At::BehindOperands,
