@@ -24,27 +24,30 @@ mod reads;
 mod stalled;
 mod transact;
 mod trouble;
+mod values;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hedgerow::io::Environment;
-use hedgerow::io::sim::SimStorage;
+use hedgerow::io::sim::{SimClock, SimStorage};
 use hedgerow::{Db, Durability, Error, ErrorKind, KeyOrder, Keyspace, Partitioning};
 
 use crate::blob::{Blob, Filler, show};
 use crate::generate::key;
 use crate::metamorphic::{ORDERS, any_design, any_partitioning, any_workers, designs};
-use crate::model::Map;
+use crate::operator::Notes;
 use crate::order::{ANY_KEY, takes};
 use crate::random::{Random, mix};
 use crate::run::ask_often;
 use crate::setup::{Setup, suited};
 
 use adoptions::{Adoptions, Designs, Told};
-use oracle::{Change, Contents, NAMES, Oracle, describe, set};
+use oracle::{AllValues, Change, NAMES, Oracle, set};
 use reads::read_everything;
 pub use stalled::run_with_a_stalled_writer;
 pub use trouble::Trouble;
+use values::{Op, Value, Values, describe, seen};
 
 /// The result of a run. Equal seeds have equal results.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,8 +107,14 @@ struct Harness {
     keys: u64,
     disk: SimStorage,
     oracle: Oracle,
-    /// The contents that a reader sees now.
-    live: Contents,
+    /// The clock of the machine, which power cuts do not stop.
+    clock: Arc<SimClock>,
+    /// The hours that have passed.
+    hour: u64,
+    /// The values that have not expired.
+    live: AllValues,
+    /// The possible times to live of keyspaces, in hours; 0 is for ever. The last one is in force.
+    time_to_live: BTreeMap<String, Vec<u64>>,
     designs: Designs,
     adoptions: Adoptions,
     transcript: Vec<String>,
@@ -155,8 +164,11 @@ impl Harness {
             disk: SimStorage::new(seed),
             random,
             setup,
-            oracle: Oracle::settled(Contents::new()),
-            live: Contents::new(),
+            oracle: Oracle::settled(AllValues::new()),
+            clock: Arc::new(SimClock::new()),
+            hour: 0,
+            live: AllValues::new(),
+            time_to_live: BTreeMap::new(),
             designs: Designs::default(),
             adoptions: Adoptions::default(),
             transcript: Vec::new(),
@@ -212,11 +224,19 @@ impl Harness {
 
     // ---- opening ----
 
+    fn environment(&self) -> Environment {
+        Environment {
+            clock: self.clock.clone(),
+            ..Environment::simulated(&self.disk, self.seed)
+        }
+    }
+
     fn builder(&mut self) -> hedgerow::Builder {
         let mut builder = Db::builder(DIR)
             .memory_budget(self.setup.budget_bytes)
             .workers(self.setup.workers.unwrap_or(0))
-            .environment(Environment::simulated(&self.disk, self.seed))
+            .merge_operator(Notes)
+            .environment(self.environment())
             .listener(self.adoptions.listener());
         if self.paths.len() == 1 || !self.paths.is_empty() && self.random.one_in(2) {
             let paths = *self.random.pick(self.paths);
@@ -242,7 +262,8 @@ impl Harness {
             }
             let made = db.keyspace_with(name, self.setup.layout(), self.setup.design.clone());
             made.map_err(|e| format!("expected to make `{name}`, found {e}"))?;
-            self.live.insert(name.to_owned(), Map::new());
+            self.live.insert(name.to_owned(), Values::new());
+            self.time_to_live.remove(name);
             self.designs.set(name, vec![self.setup.design.clone()]);
             self.oracle.create(name, true);
         }
@@ -336,7 +357,7 @@ impl Harness {
         let db = db.map_err(|e| format!("expected the database to open, found {e}"))?;
         self.check_designs(&db)?;
         let found = read_everything(&db)?;
-        let commits = self.oracle.check(&found, at_least)?;
+        let commits = self.oracle.check(&found, at_least, self.hour)?;
         let report = db.verify();
         let report = report.map_err(|e| format!("expected nothing wrong, found {e}"))?;
         self.note(format!(
@@ -345,7 +366,9 @@ impl Harness {
             report.tables
         ));
         // Everything that an open database shows is durable.
-        self.live = found;
+        self.live = self.oracle.after(commits, &found, self.hour);
+        self.forget_expired();
+        self.check_expiry(&db)?;
         self.oracle = Oracle::settled(self.live.clone());
         self.check_reads(&db)?;
         drop(db);
@@ -379,7 +402,7 @@ impl Harness {
     fn step(&mut self, round: &mut Round) -> Result<(), String> {
         match self
             .random
-            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2, 4, 4, 12, 6])
+            .weighted(&[60, 15, 15, 6, 25, 5, 4, 3, 4, 3, 1, 2, 4, 4, 12, 6, 4, 2])
         {
             0 => self.write(round, 1, true),
             1 => self.write(round, 1, false),
@@ -430,6 +453,11 @@ impl Harness {
             13 => self.move_all(round),
             14 => self.pop(round),
             15 => self.delete_range(round),
+            16 => {
+                self.pass();
+                Ok(())
+            }
+            17 => self.set_time_to_live(round),
             _ => self.copy(round),
         }
     }
@@ -463,18 +491,16 @@ impl Harness {
         let synced = self.random.one_in(12);
         let mut batch = round.db.batch();
         let mut commit: Vec<Change> = Vec::new();
+        let mut writes: Vec<(&str, Vec<u8>, Op)> = Vec::new();
         for _ in 0..count {
             let Some((name, keyspace)) = self.keyspace(round) else {
                 continue;
             };
-            let key = self.key();
-            let value = (puts && !self.random.one_in(8)).then(|| self.value());
-            let added = match &value {
-                Some(value) => batch.put(&keyspace, &key, value),
-                None => batch.delete(&keyspace, &key),
-            };
+            let (key, op) = (self.key(), self.op(puts));
+            let added = op.add(&mut batch, &keyspace, &key);
             added.map_err(|e| format!("expected to add to a batch, found {e}"))?;
-            commit.push((name.to_owned(), key, value));
+            commit.push(self.change(&commit, name, &key, &op));
+            writes.push((name, key, op));
         }
         let durability = match synced {
             true => Durability::Synced,
@@ -484,20 +510,17 @@ impl Harness {
             "{}write{} {}",
             self.oracle.commits.len() + 1,
             if synced { " sync" } else { "" },
-            describe(&commit)
+            describe(&writes)
         );
-        let single = match &commit[..] {
-            [(name, key, value)] => round.db.existing_keyspace(name).map(|k| (k, key, value)),
+        let single = match &writes[..] {
+            [(name, key, op)] => round.db.existing_keyspace(name).map(|k| (k, key, op)),
             _ => None,
         };
         let result = match single {
-            Some((keyspace, key, value)) => match (self.setup.workers, value) {
-                (None, Some(value)) => keyspace.put_with(key, value, durability),
-                (None, None) => keyspace.delete_with(key, durability),
-                (_, Some(value)) => keyspace.put_async_with(key, value, durability).wait(),
-                (_, None) => keyspace.delete_async_with(key, durability).wait(),
-            },
-            None => self.commit(round, batch, &commit, durability),
+            Some((keyspace, key, op)) => {
+                op.make(&keyspace, key, durability, self.setup.workers.is_some())
+            }
+            None => self.commit(round, batch, &writes, durability),
         };
         let ended = self.ended(round, &what, result)?;
         self.conclude(ended, commit, synced);
@@ -519,7 +542,8 @@ impl Harness {
                 None => Some(more.to_vec()),
             }
         });
-        let expected = self.live.get(name).and_then(|map| map.get(&key));
+        let old = self.live.get(name).and_then(|map| map.get(&key));
+        let expected = old.and_then(|old| old.at(self.hour));
         if let Some(seen) = &seen
             && seen.as_deref() != expected.map(|v| &**v)
             && !round.poisoned
@@ -527,9 +551,13 @@ impl Harness {
             return Err(format!("update of {name} {} saw {seen:?}", show(&key)));
         }
         let new = match expected {
-            Some(old) if old.len() > 500 => None,
-            Some(old) => Some([&**old, &more].concat().into()),
-            None => Some(more),
+            Some(bytes) if bytes.len() > 500 => None,
+            // It keeps its expiry.
+            Some(bytes) => {
+                let bytes = [&**bytes, &more].concat().into();
+                Some(Value::put(bytes, old.and_then(Value::expires)))
+            }
+            None => Some(self.put_value(name, more)),
         };
         let what = format!(
             "{} update {name} {}",
@@ -548,10 +576,10 @@ impl Harness {
             return Ok(());
         };
         let last = self.random.one_in(3);
-        let map = self.live.get(name).filter(|map| !map.is_empty());
-        let Some(map) = map.filter(|_| self.setup.order == KeyOrder::Sorted) else {
+        let map = seen(self.live.get(name), self.hour);
+        if map.is_empty() || self.setup.order != KeyOrder::Sorted {
             return Ok(());
-        };
+        }
         let expected = match last {
             true => map.last_key_value(),
             false => map.first_key_value(),
@@ -586,10 +614,11 @@ impl Harness {
         }
         let mut batch = round.db.batch();
         let mut commit: Vec<Change> = Vec::new();
-        for (key, value) in self.live.get(from).into_iter().flatten() {
-            let added = batch.put(&target, key, value);
+        for (key, value) in seen(self.live.get(from), self.hour) {
+            let op = Op::Put(value);
+            let added = op.add(&mut batch, &target, &key);
             added.map_err(|e| format!("expected to add to a batch, found {e}"))?;
-            commit.push((to.to_owned(), key.clone(), Some(value.clone())));
+            commit.push(self.change(&[], to, &key, &op));
         }
         if commit.is_empty() {
             return Ok(());
@@ -622,15 +651,17 @@ impl Harness {
                     _ => self.oracle.empty(name, exists, true),
                 }
                 match exists {
-                    true => drop(self.live.insert(name.to_owned(), Map::new())),
+                    true => drop(self.live.insert(name.to_owned(), Values::new())),
                     false => drop(self.live.remove(name)),
                 }
                 if what != "clear" {
+                    self.time_to_live.remove(name);
                     self.designs.set(name, vec![self.setup.design.clone()]);
                 }
             }
             Ended::NotDone => {}
             Ended::Unknown if what == "create" => {
+                self.time_to_live.remove(name);
                 self.oracle.create(name, false);
                 self.designs.add(name, self.setup.design.clone());
             }
@@ -667,6 +698,7 @@ impl Harness {
             let keyspace = db.existing_keyspace(&name).ok_or("a keyspace is gone")?;
             self.designs.check(&name, &keyspace.design())?;
             self.designs.set(&name, vec![keyspace.design()]);
+            self.check_time_to_live(&name, &keyspace)?;
         }
         Ok(())
     }

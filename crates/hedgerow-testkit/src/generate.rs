@@ -338,7 +338,11 @@ impl Generator {
     /// Draws a bulk load. Its keys nearly always ascend.
     fn load(&mut self) -> Op {
         let count = self.random.skewed(80);
-        let mut entries: Vec<_> = (0..count).map(|_| (self.any_key(), self.value())).collect();
+        let entries = (0..count).map(|_| match self.random.one_in(5) {
+            true => (self.any_key(), self.operand()),
+            false => (self.any_key(), self.value()),
+        });
+        let mut entries: Vec<_> = entries.collect();
         if !self.random.one_in(20) {
             entries.sort_by_cached_key(|(key, _)| key.bytes());
             entries.dedup_by(|(a, _), (b, _)| a == b);

@@ -413,13 +413,11 @@ impl Model {
         if !keys.is_sorted_by(|a, b| a < b) {
             return Err(ErrorKind::InvalidArgument);
         }
-        let map = self.map(keyspace)?;
-        for (key, (_, value)) in keys.iter().zip(entries) {
-            set(map, key.clone(), Some(value.bytes()));
-        }
-        for key in &keys {
-            self.expire(keyspace, key, 0);
-            self.expire_by_default(keyspace, key);
+        for (key, value) in entries {
+            match value.bytes() {
+                operand if operator::is_operand(&operand) => self.merge(keyspace, key, value)?,
+                bytes => self.write(keyspace, key, Some(bytes))?,
+            };
         }
         Ok(answer::added(entries.len() as u32))
     }

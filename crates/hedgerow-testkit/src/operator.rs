@@ -25,6 +25,11 @@ pub fn apply(key: &[u8], old: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> 
     }
 }
 
+/// Returns true if bytes in a load are an operand and no value.
+pub fn is_operand(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(b'.' | b'!'))
+}
+
 fn is_sum(key: &[u8]) -> bool {
     key.len() % 2 == 1
 }

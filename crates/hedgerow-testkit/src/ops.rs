@@ -15,7 +15,7 @@
 //! transact sync put a k1 v ; all a ; save ; del b k2 ; back ; get a k1 ; other a k3 v
 //!                                       # reads what it has written; others write meanwhile
 //! abandon put a k1 v ; get a k1         # the same without a commit
-//! load a k1 v1 k2 v2                    # a bulk load; keys must ascend
+//! load a k1 v1 k2 .2                    # a bulk load; keys must ascend; `.` begins an operand
 //! pop a first                           # takes the first entry; or: last
 //! get a k1                              # `a@3` reads at snapshot 3; also `has`
 //! gets a k1 k2                          # several keys

@@ -7,10 +7,11 @@ use std::path::Path;
 use hedgerow::io::Storage;
 use hedgerow::{
     BulkLoadReport, Compression, Cursor, Error, ErrorKind, KEY_BYTES_MAX, KeyOrder, Keyspace,
-    PrefixRule, Result, ScanToken, Slice, Snapshot, TableWriter, UnorderedScan,
+    LoadOp, PrefixRule, Result, ScanToken, Slice, Snapshot, TableWriter, UnorderedScan,
 };
 
 use crate::blob::Blob;
+use crate::operator;
 use crate::ops::{Keys, Move};
 
 /// A key that every order of a run takes.
@@ -210,20 +211,28 @@ pub(crate) fn load(
         }
         entries.reverse();
     }
-    keyspace.bulk_load(entries.into_iter().map(Ok::<_, Error>))
+    let op = |bytes: Vec<u8>| match operator::is_operand(&bytes) {
+        true => LoadOp::Merge(bytes),
+        false => LoadOp::Put(bytes),
+    };
+    let ops = entries.into_iter().map(|(key, bytes)| (key, op(bytes)));
+    keyspace.bulk_load_ops(ops.map(Ok::<_, Error>))
 }
 
 /// Writes entries to a table outside of the database, which is then ingested.
-pub(crate) fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+fn ingest(
     keyspace: &Keyspace,
-    entries: &[(K, V)],
+    entries: &[(Vec<u8>, Vec<u8>)],
     (storage, path): (&dyn Storage, &Path),
 ) -> Result<BulkLoadReport> {
     // An earlier load has left its table.
     let _ = storage.remove(path);
     let mut table = TableWriter::create_on(storage, path, Compression::Lz4)?;
-    for (key, value) in entries {
-        table.put(key, value)?;
+    for (key, bytes) in entries {
+        match operator::is_operand(bytes) {
+            true => table.merge(key, bytes)?,
+            false => table.put(key, bytes)?,
+        }
     }
     table.finish()?;
     keyspace.ingest(&[path])

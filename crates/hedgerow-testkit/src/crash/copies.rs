@@ -1,11 +1,11 @@
 //! Checkpoints in a run.
 
 use hedgerow::Db;
-use hedgerow::io::Environment;
 
 use super::oracle::Oracle;
 use super::reads::read_everything;
 use super::{Harness, Round, Trouble};
+use crate::operator::Notes;
 
 impl Harness {
     /// Makes a checkpoint. It must have the current contents.
@@ -16,13 +16,14 @@ impl Harness {
         let is_made = result.is_ok();
         self.maintained(round, "checkpoint", result, true)?;
         if is_made && round.trouble == Trouble::Kill {
-            let environment = Environment::simulated(&self.disk, self.seed);
             let copy = Db::builder(&dir)
-                .environment(environment)
+                .merge_operator(Notes)
+                .environment(self.environment())
                 .read_only(true)
                 .open();
             let copy = copy.map_err(|e| format!("expected the copy to open, found {e}"))?;
-            Oracle::settled(self.live.clone()).check(&read_everything(&copy)?, 0)?;
+            let known = Oracle::settled(self.live.clone());
+            known.check(&read_everything(&copy)?, 0, self.hour)?;
         }
         Ok(())
     }

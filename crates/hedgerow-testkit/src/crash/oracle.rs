@@ -1,18 +1,21 @@
 //! The possible states of a database that is opened again: the commits made, the durable ones among
 //! them, and the lives of the keyspaces.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
 use crate::blob::show;
 use crate::model::Map;
 use crate::random::{hash, mix};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::values::{Value, Values, seen};
 
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 
+/// The entries of each keyspace that a reader sees.
 pub(super) type Contents = BTreeMap<String, Map>;
+/// The values of each keyspace.
+pub(super) type AllValues = BTreeMap<String, Values>;
 /// A keyspace, a key, and its value if it has one.
-pub(super) type Change = (String, Vec<u8>, Option<Arc<[u8]>>);
+pub(super) type Change = (String, Vec<u8>, Option<Value>);
 
 /// The possible states of a database that is opened again.
 #[derive(Debug, Default)]
@@ -31,7 +34,7 @@ pub(super) struct Oracle {
 #[derive(Debug, Clone)]
 pub(super) struct Life {
     /// `None` is no keyspace.
-    pub(super) base: Option<Map>,
+    pub(super) base: Option<Values>,
     /// The first commit after the base. Earlier ones are in the base or do not matter.
     pub(super) since: usize,
     /// The number of commits that were durable before the life began.
@@ -40,7 +43,7 @@ pub(super) struct Life {
 
 impl Oracle {
     /// An oracle of these contents, all durable.
-    pub(super) fn settled(contents: Contents) -> Oracle {
+    pub(super) fn settled(contents: AllValues) -> Oracle {
         let mut oracle = Oracle::default();
         for name in NAMES {
             let base = contents.get(name).cloned();
@@ -82,7 +85,7 @@ impl Oracle {
 
     fn begin(&mut self, name: &str, exists: bool, durable: usize, made: bool) {
         let life = Life {
-            base: exists.then(Map::new),
+            base: exists.then(Values::new),
             since: self.commits.len(),
             durable,
         };
@@ -94,43 +97,82 @@ impl Oracle {
     }
 
     /// The numbers of commits whose contents match those found, in any possible life.
-    pub(super) fn matching(&self, name: &str, found: Option<&Map>) -> BTreeSet<usize> {
+    fn matching(&self, name: &str, found: Option<&Map>, hour: u64) -> BTreeSet<usize> {
         let mut matching = BTreeSet::new();
         for life in &self.keyspaces[name] {
-            let mut map = match (&life.base, found) {
-                (None, None) => {
-                    matching.extend(life.durable..=self.commits.len());
-                    continue;
+            let counts = life.durable..=self.commits.len();
+            match (&life.base, found) {
+                (None, None) => matching.extend(counts),
+                (Some(base), Some(found)) => {
+                    let add = |count, _: &Values| matching.extend([count]);
+                    self.replay(name, life, base, (digest(found), hour), add);
                 }
-                (Some(base), Some(_)) => base.clone(),
-                _ => continue,
-            };
-            let found = found.map_or(0, digest);
-            let mut now = digest(&map);
-            for count in 0..=self.commits.len() {
-                let counted = count.checked_sub(1).filter(|i| *i >= life.since);
-                for (keyspace, key, value) in counted.map_or(&[][..], |i| &self.commits[i]) {
-                    if keyspace == name {
-                        now ^= map.get(key).map_or(0, |old| entry_digest(key, old));
-                        now ^= value.as_ref().map_or(0, |new| entry_digest(key, new));
-                        set(&mut map, key, value.clone());
-                    }
-                }
-                if now == found && count >= life.durable {
-                    matching.insert(count);
-                }
+                _ => {}
             }
         }
         matching
     }
 
-    /// Checks that these contents are possible with at least `at_least` commits. Returns the number
-    /// of commits.
-    pub(super) fn check(&self, found: &Contents, at_least: usize) -> Result<usize, String> {
+    /// Calls `see` with the values after each number of commits whose digest is that of what was
+    /// found.
+    fn replay(
+        &self,
+        name: &str,
+        life: &Life,
+        base: &Values,
+        (found, hour): (u64, u64),
+        mut see: impl FnMut(usize, &Values),
+    ) {
+        let mut map = base.clone();
+        let digest_of = |key: &[u8], value: Option<&Value>| {
+            let bytes = value.and_then(|value| value.at(hour));
+            bytes.map_or(0, |bytes| entry_digest(key, bytes))
+        };
+        let mut now = digest(&seen(Some(&map), hour));
+        for count in 0..=self.commits.len() {
+            let counted = count.checked_sub(1).filter(|i| *i >= life.since);
+            for (keyspace, key, value) in counted.map_or(&[][..], |i| &self.commits[i]) {
+                if keyspace == name {
+                    now ^= digest_of(key, map.get(key)) ^ digest_of(key, value.as_ref());
+                    set(&mut map, key, value.clone());
+                }
+            }
+            if now == found && count >= life.durable {
+                see(count, &map);
+            }
+        }
+    }
+
+    /// The values after a number of commits, at which everything is as found.
+    pub(super) fn after(&self, commits: usize, found: &Contents, hour: u64) -> AllValues {
+        let mut all = AllValues::new();
+        for (name, contents) in found {
+            let digest = digest(contents);
+            for life in &self.keyspaces[name] {
+                let Some(base) = &life.base else { continue };
+                let see = |count, values: &Values| {
+                    if count == commits {
+                        all.insert(name.clone(), values.clone());
+                    }
+                };
+                self.replay(name, life, base, (digest, hour), see);
+            }
+        }
+        all
+    }
+
+    /// Checks that these contents are possible at an hour with at least `at_least` commits. Returns
+    /// the number of commits.
+    pub(super) fn check(
+        &self,
+        found: &Contents,
+        at_least: usize,
+        hour: u64,
+    ) -> Result<usize, String> {
         let mut counts: BTreeSet<usize> = (at_least..=self.commits.len()).collect();
         let mut said = String::new();
         for name in NAMES {
-            let matching = self.matching(name, found.get(name));
+            let matching = self.matching(name, found.get(name), hour);
             said += &format!(
                 "\n  `{name}` ({} keys) is as after these numbers of commits: {}",
                 found.get(name).map_or("no".into(), |m| m.len().to_string()),
@@ -144,13 +186,13 @@ impl Oracle {
                 self.commits.len(),
                 self.acknowledged,
                 self.durable,
-                self.difference(found)
+                self.difference(found, hour)
             )
         })
     }
 
     /// Describes the difference between the contents found and all commits.
-    pub(super) fn difference(&self, found: &Contents) -> String {
+    fn difference(&self, found: &Contents, hour: u64) -> String {
         let mut text = String::new();
         for name in NAMES {
             let Some(Life {
@@ -167,6 +209,7 @@ impl Oracle {
                     set(&mut map, key, value.clone());
                 }
             }
+            let map = seen(Some(&map), hour);
             let empty = Map::new();
             let found = found.get(name).unwrap_or(&empty);
             let keys: BTreeSet<_> = map.keys().chain(found.keys()).collect();
@@ -191,22 +234,22 @@ impl Oracle {
     }
 }
 
-pub(super) fn set(map: &mut Map, key: &[u8], value: Option<Arc<[u8]>>) {
+pub(super) fn set(map: &mut Values, key: &[u8], value: Option<Value>) {
     match value {
         Some(value) => drop(map.insert(key.to_vec(), value)),
         None => drop(map.remove(key)),
     }
 }
 
-pub(super) fn entry_digest(key: &[u8], value: &[u8]) -> u64 {
+fn entry_digest(key: &[u8], value: &[u8]) -> u64 {
     mix(hash(key) ^ hash(value).rotate_left(21))
 }
 
-pub(super) fn digest(map: &Map) -> u64 {
+fn digest(map: &Map) -> u64 {
     map.iter().fold(0, |sum, (k, v)| sum ^ entry_digest(k, v))
 }
 
-pub(super) fn ranges(numbers: &BTreeSet<usize>) -> String {
+fn ranges(numbers: &BTreeSet<usize>) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for &n in numbers {
         match parts.last_mut() {
@@ -222,12 +265,4 @@ pub(super) fn ranges(numbers: &BTreeSet<usize>) -> String {
         true => "none".into(),
         false => parts.iter().map(part).collect::<Vec<_>>().join(", "),
     }
-}
-
-pub(super) fn describe(commit: &[Change]) -> String {
-    let one = |(name, key, value): &Change| match value {
-        Some(value) => format!("{name} {} {}", show(key), show(value)),
-        None => format!("{name} {} -", show(key)),
-    };
-    commit.iter().map(one).collect::<Vec<_>>().join(" ; ")
 }

@@ -2,11 +2,11 @@
 
 use hedgerow::{Durability, KeyOrder};
 
-use super::oracle::{Change, describe};
+use super::oracle::Change;
+use super::values::Values;
 use super::{Harness, Round};
 use crate::blob::show;
 use crate::generate::key;
-use crate::model::Map;
 use crate::order::fragment;
 
 impl Harness {
@@ -32,12 +32,12 @@ impl Harness {
         let mut batch = round.db.batch();
         let mut commit: Vec<Change> = Vec::new();
         if self.random.one_in(2) {
-            let value = self.value();
-            batch.put(&keyspace, &lower, &value).map_err(refused)?;
-            commit.push((name.to_owned(), lower.clone(), Some(value)));
+            let op = self.op(true);
+            op.add(&mut batch, &keyspace, &lower).map_err(refused)?;
+            commit.push(self.change(&commit, name, &lower, &op));
         }
         let is_alone = commit.is_empty() && self.random.one_in(2);
-        let live = self.live.get(name).into_iter().flat_map(Map::keys);
+        let live = self.live.get(name).into_iter().flat_map(Values::keys);
         let mut gone: Vec<_> = live.filter(|key| is_deleted(key)).cloned().collect();
         gone.extend(commit.iter().map(|it| it.1.clone()).filter(is_deleted));
         commit.extend(gone.into_iter().map(|key| (name.to_owned(), key, None)));
@@ -46,16 +46,16 @@ impl Harness {
             _ => drop(batch.delete_range(&keyspace, lower.clone()..upper.clone())),
         }
         if !is_alone && self.random.one_in(2) {
-            let value = self.value();
-            batch.put(&keyspace, &lower, &value).map_err(refused)?;
-            commit.push((name.to_owned(), lower.clone(), Some(value)));
+            let op = self.op(true);
+            op.add(&mut batch, &keyspace, &lower).map_err(refused)?;
+            commit.push(self.change(&commit, name, &lower, &op));
         }
         let what = format!(
-            "{} delete range {name} {} {}: {}",
+            "{} delete range {name} {} {}: {} changes",
             self.oracle.commits.len() + 1,
             show(&lower),
             show(&upper),
-            describe(&commit)
+            commit.len()
         );
         let result = match (is_alone, &prefix) {
             (false, _) => batch.commit(Durability::Buffered),

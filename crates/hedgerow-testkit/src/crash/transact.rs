@@ -2,7 +2,7 @@
 
 use hedgerow::{Batch, Durability, Result, TransactionOptions};
 
-use super::oracle::Change;
+use super::values::Op;
 use super::{Harness, Round};
 
 impl Harness {
@@ -11,11 +11,11 @@ impl Harness {
         &mut self,
         round: &Round,
         batch: Batch,
-        changes: &[Change],
+        writes: &[(&'static str, Vec<u8>, Op)],
         durability: Durability,
     ) -> Result<()> {
         // Without writes a transaction has nothing to commit, also after a failure of the log.
-        if changes.is_empty() || self.random.one_in(2) {
+        if writes.is_empty() || self.random.one_in(2) {
             return batch.commit(durability);
         }
         let options = TransactionOptions {
@@ -23,7 +23,7 @@ impl Harness {
             ..TransactionOptions::default()
         };
         let mut transaction = round.db.transaction_with(options)?;
-        for (name, key, value) in changes {
+        for (name, key, op) in writes {
             let Some(keyspace) = round.db.existing_keyspace(name) else {
                 continue;
             };
@@ -31,10 +31,7 @@ impl Harness {
                 // The file of a table has a fault. The harness knows the errors of writes.
                 return batch.commit(durability);
             }
-            match value {
-                Some(value) => drop(transaction.put(&keyspace, key, value)?),
-                None => drop(transaction.delete(&keyspace, key)?),
-            }
+            op.add_indexed(&mut transaction, &keyspace, key)?;
         }
         transaction.commit()
     }

@@ -5,6 +5,7 @@ use hedgerow::{Error, ErrorKind};
 
 use super::oracle::NAMES;
 use super::reads::read_everything;
+use super::values::Op;
 use super::{Harness, Round};
 
 /// The trouble of a round.
@@ -68,7 +69,8 @@ impl Harness {
         if round.poisoned {
             // The failed commit may be visible. All others must be.
             let found = read_everything(&round.db)?;
-            self.oracle.check(&found, self.oracle.acknowledged)?;
+            let at_least = self.oracle.acknowledged;
+            self.oracle.check(&found, at_least, self.hour)?;
             return Ok(());
         }
         self.check_reads(&round.db)?;
@@ -107,11 +109,8 @@ impl Harness {
                 Err(e) => return Err(format!("expected writes to resume, found {e}")),
             }
         }
-        self.committed(vec![(
-            name.to_owned(),
-            b"room".to_vec(),
-            Some(b"again"[..].into()),
-        )]);
+        let put = Op::Put(b"again"[..].into());
+        self.committed(vec![self.change(&[], name, b"room", &put)]);
         let flushed = round.db.flush().or_else(|_| round.db.flush());
         flushed.map_err(|e| format!("expected to flush with room, found {e}"))?;
         self.oracle.everything_is_durable();
