@@ -51,28 +51,6 @@ pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), 
 
 fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) {
     let footer = table.footer();
-    let filter = footer.filter.map(|filter| {
-        let mut object = match filter {
-            FilterDescription::Bloom(bloom) => {
-                json!({ "kind": "bloom", "lines": bloom.lines, "probes": bloom.probes })
-            }
-            FilterDescription::Cuckoo(cuckoo) => json!({
-                "kind": "cuckoo",
-                "buckets": cuckoo.buckets,
-                "fingerprint_bits": cuckoo.fingerprint_bits,
-            }),
-            FilterDescription::Hashes(_) => json!({ "kind": "hashes" }),
-            FilterDescription::Buckets(filters) => json!({
-                "kind": "buckets",
-                "pages": filters.pages,
-                "buckets_per_page": filters.buckets_per_page,
-                "probes": filters.probes,
-            }),
-        };
-        object["offset"] = filter.offset().into();
-        object["bytes"] = filter.file_bytes().into();
-        object
-    });
     let index = match footer.table {
         TableSpec::HTable => "hash marks".to_owned(),
         _ => footer.index.to_string(),
@@ -84,32 +62,19 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
         "blocks": table.blocks().ok(),
         "format": footer.table.to_string(),
         "index": index,
-        "filter": filter,
+        "filter": footer.filter.as_ref().map(filter_object),
         "key_order": footer.key_order.to_string(),
         "hash_seed": footer.hash_seed,
     });
     let path = shown(table.path().as_os_str().as_encoded_bytes());
     let mut text = format!("table {} of {}: {path}", footer.id.0, bytes(table.bytes()));
     text += &format!("\n  format {}, index {index}", footer.table);
-    if let Some(filter) = footer.filter {
-        let per_key = match filter {
-            FilterDescription::Bloom(bloom) => counted(u64::from(bloom.probes), "probe"),
-            FilterDescription::Cuckoo(cuckoo) => {
-                format!("a fingerprint of {} bits", cuckoo.fingerprint_bits)
-            }
-            FilterDescription::Hashes(_) => "stored hashes for the group filter".to_owned(),
-            FilterDescription::Buckets(filters) => {
-                let probes = counted(u64::from(filters.probes), "probe");
-                format!("one per bucket, {probes}")
-            }
-        };
-        let filter_bytes = bytes(filter.file_bytes());
-        text += &format!("\n  filter of {filter_bytes}, {per_key} per key");
+    if let Some(filter) = &footer.filter {
+        text += &filter_text(filter);
     }
     // A page that cannot be read is reported among the pages.
     if let Ok(facts) = table.facts() {
-        let smallest = footer.user_key(&facts.smallest_key);
-        let largest = footer.user_key(&facts.largest_key);
+        let keys = [&facts.smallest_key, &facts.largest_key].map(|key| footer.user_key(key));
         text += &format!(
             "\n  written for keyspace {}, partition {}, level {}\n  {}, {}, {} before compression\n  \
              keys in the order {}, `{}` to `{}`\n  sequence numbers {} to {}",
@@ -120,31 +85,74 @@ fn print_properties(table: &Table, encoding: Encoding, report: &mut Report<'_>) 
             counted(facts.tombstones, "tombstone"),
             bytes(facts.raw_bytes),
             footer.key_order,
-            encoding.encode(smallest),
-            encoding.encode(largest),
+            encoding.encode(keys[0]),
+            encoding.encode(keys[1]),
             count(facts.smallest_seqno.0),
             count(facts.largest_seqno.0),
         );
         text += &rare_entries(&facts);
-        object["properties"] = json!({
-            "format": facts.format,
-            "keyspace": facts.keyspace,
-            "partition": facts.partition,
-            "level": facts.level,
-            "run": facts.run,
-            "entries": facts.entries,
-            "tombstones": facts.tombstones,
-            "operands": facts.operands,
-            "range_tombstones": facts.range_tombstones,
-            "raw_bytes": facts.raw_bytes,
-            "smallest_key": encoding.encode_json(smallest),
-            "largest_key": encoding.encode_json(largest),
-            "smallest_sequence_number": facts.smallest_seqno.0,
-            "largest_sequence_number": facts.largest_seqno.0,
-            "sequence_number_override": facts.seqno_override.map(|seqno| seqno.0),
-        });
+        object["properties"] = facts_object(&facts, keys, encoding);
     }
     report.tell(&text, &object);
+}
+
+fn filter_object(filter: &FilterDescription) -> Value {
+    let mut object = match filter {
+        FilterDescription::Bloom(bloom) => {
+            json!({ "kind": "bloom", "lines": bloom.lines, "probes": bloom.probes })
+        }
+        FilterDescription::Cuckoo(cuckoo) => json!({
+            "kind": "cuckoo",
+            "buckets": cuckoo.buckets,
+            "fingerprint_bits": cuckoo.fingerprint_bits,
+        }),
+        FilterDescription::Hashes(_) => json!({ "kind": "hashes" }),
+        FilterDescription::Buckets(filters) => json!({
+            "kind": "buckets",
+            "pages": filters.pages,
+            "buckets_per_page": filters.buckets_per_page,
+            "probes": filters.probes,
+        }),
+    };
+    object["offset"] = filter.offset().into();
+    object["bytes"] = filter.file_bytes().into();
+    object
+}
+
+fn filter_text(filter: &FilterDescription) -> String {
+    let per_key = match filter {
+        FilterDescription::Bloom(bloom) => counted(u64::from(bloom.probes), "probe"),
+        FilterDescription::Cuckoo(cuckoo) => {
+            format!("a fingerprint of {} bits", cuckoo.fingerprint_bits)
+        }
+        FilterDescription::Hashes(_) => "stored hashes for the group filter".to_owned(),
+        FilterDescription::Buckets(filters) => {
+            let probes = counted(u64::from(filters.probes), "probe");
+            format!("one per bucket, {probes}")
+        }
+    };
+    let filter_bytes = bytes(filter.file_bytes());
+    format!("\n  filter of {filter_bytes}, {per_key} per key")
+}
+
+fn facts_object(facts: &TableFacts, keys: [&[u8]; 2], encoding: Encoding) -> Value {
+    json!({
+        "format": facts.format,
+        "keyspace": facts.keyspace,
+        "partition": facts.partition,
+        "level": facts.level,
+        "run": facts.run,
+        "entries": facts.entries,
+        "tombstones": facts.tombstones,
+        "operands": facts.operands,
+        "range_tombstones": facts.range_tombstones,
+        "raw_bytes": facts.raw_bytes,
+        "smallest_key": encoding.encode_json(keys[0]),
+        "largest_key": encoding.encode_json(keys[1]),
+        "smallest_sequence_number": facts.smallest_seqno.0,
+        "largest_sequence_number": facts.largest_seqno.0,
+        "sequence_number_override": facts.seqno_override.map(|seqno| seqno.0),
+    })
 }
 
 /// The entries that most tables do not have.

@@ -45,7 +45,7 @@ use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Run, bytes_of};
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{Found, Host, TreeFilters, file_number, filters_dir};
 use crate::paths::background;
-use crate::paths::compaction::job;
+use crate::paths::compaction::merge_tables::merge_tables;
 use crate::paths::flush;
 use crate::paths::group_filters;
 use crate::table::memory::{Memory, MemoryPlan};
@@ -585,7 +585,7 @@ fn join_runs(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<TreeEdi
     };
     let inputs = [input(&pair[0]), input(&pair[1])];
     let design = partition.keyspace.design_owned();
-    Ok(job::merge_tables(engine, partition, &design, &inputs, &target, None)?.edit)
+    Ok(merge_tables(engine, partition, &design, &inputs, &target, None)?.edit)
 }
 
 impl Replayed {

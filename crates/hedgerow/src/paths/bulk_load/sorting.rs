@@ -12,7 +12,7 @@ use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::base::page::PageId;
 use crate::design::in_force::DesignInForce;
-use crate::paths::compaction::job::Streamed;
+use crate::paths::compaction::merge_tables::Streamed;
 use crate::paths::compaction::output::OutputTables;
 use crate::table::Table;
 use crate::table::iter::concat::ConcatIter;

@@ -2,13 +2,14 @@
 //!
 //! The decisions are pure: [`planner`](crate::design::planner) selects the tables to merge,
 //! [`retain`] the entries to keep, [`output`] the places to cut the result. [`job`] carries out one
-//! plan. This file asks for plans: [`begin`] for the background, [`step`] for a user. It starts no
-//! job; [`background`](crate::paths::background) does.
+//! plan, [`merge_tables`] one merge. This file asks for plans: [`begin`] for the background,
+//! [`step`] for a user. It starts no job; [`background`](crate::paths::background) does.
 
 pub(crate) mod filtering;
 pub(crate) mod filters;
 pub(crate) mod fold;
 pub(crate) mod job;
+pub(crate) mod merge_tables;
 pub(crate) mod output;
 pub(crate) mod paid;
 pub(crate) mod retain;
