@@ -28,11 +28,13 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Crates whose task it is to write what safe Rust cannot, and the peers' C interfaces.
+/// Crates whose task it is to write what safe Rust cannot, the peers' C interfaces, and what other
+/// languages call.
 const UNSAFE: &[&str] = &[
     "crates/hedgerow-io/",
     "crates/hedgerow-mem/",
     "bench-peers/",
+    "bindings/",
 ];
 const FORBIDS: &str = "#![forbid(unsafe_code)]";
 

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# All tests of the C libraries; `make test` calls it. Each suite says how many tests ran and fails
+# if that is not the expected number. What others wrote is fetched and never committed.
+#
+#   suites.sh BUILD             all suites; BUILD is the folder of the libraries
+#   suites.sh BUILD levigo ...  these suites
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "$1" && pwd)
+shift
+suites=(symbols c_test random levigo)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0
+cc=${CC:-cc}
+warnings=(-O1 -g -Wall -Wextra -Werror)
+
+# ran SUITE EXPECTED FOUND: records the tests of a suite.
+ran() {
+  printf 'suite %s: %d of %d tests\n' "$1" "$3" "$2"
+  [ "$2" -eq "$3" ] || { echo "suite $1: expected $2 tests, found $3"; exit 1; }
+  passed=$((passed + $3))
+}
+
+# need COMMAND PACKAGE: installs a package of Debian if the command is not there.
+need() {
+  command -v "$1" >/dev/null || install "$2"
+}
+
+install() {
+  echo "installing $1"
+  { apt-get update && apt-get install -y --no-install-recommends "$1"; } >"$work/apt" 2>&1 ||
+    { cat "$work/apt"; echo "$1 is not there: install it"; exit 1; }
+}
+
+# ---- libhedgerow_leveldb ----
+
+# The exported symbols are those of the checked-in lists.
+suite_symbols() {
+  local count=0 name
+  for name in leveldb/symbols.txt:hedgerow_leveldb; do
+    nm -D --defined-only "$build/lib${name#*:}.so.0" | awk '$2 == "T" {sub(/@.*/, "", $3); print $3}' |
+      LC_ALL=C sort >"$work/symbols"
+    diff "$here/${name%:*}" "$work/symbols"
+    readelf -d "$build/lib${name#*:}.so.0" | grep -q "SONAME.*\[lib${name#*:}.so.0\]"
+    count=$((count + $(wc -l <"$work/symbols")))
+  done
+  ran symbols "${expected_symbols:-68}" "$count"
+}
+
+# The source of Debian's LevelDB package, without its checks of signatures: apt makes them.
+leveldb_source() {
+  leveldb=$build/fetched/leveldb
+  [ -e "$leveldb/db/c_test.c" ] && return
+  mkdir -p "$leveldb" "$work/lists/partial"
+  sed 's/^Types: deb$/Types: deb-src/' /etc/apt/sources.list.d/debian.sources >"$work/debian.sources"
+  local options=(-o "Dir::Etc::sourcelist=$work/debian.sources" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/lists"
+    -o APT::Sandbox::User=root)
+  (
+    cd "$work"
+    apt-get "${options[@]}" update
+    apt-get "${options[@]}" source --download-only leveldb
+  ) >"$work/apt" 2>&1 || { cat "$work/apt"; exit 1; }
+  tar -xf "$work"/leveldb_1.23.orig.tar.* -C "$leveldb" --strip-components=1
+}
+
+# LevelDB's own test of its C interface, with its own header.
+suite_c_test() {
+  leveldb_source
+  "$cc" -O1 -g -I"$leveldb/include" -o "$work/c_test" "$leveldb/db/c_test.c" \
+    -L"$build" -lhedgerow_leveldb -Wl,-rpath,"$build"
+  TEST_TMPDIR="$work/c_test_db" "$work/c_test" 2>"$work/c_test.out" || { cat "$work/c_test.out"; exit 1; }
+  [ "$(tail -n 1 "$work/c_test.out")" = PASS ]
+  ran c_test 16 "$(grep -c '^=== Test' "$work/c_test.out")"
+}
+
+# Random calls to this library and Debian's LevelDB. HEDGEROW_SEED repeats a run.
+suite_random() {
+  local calls=${HEDGEROW_CALLS:-10000} theirs
+  ldconfig -p | grep -q libleveldb.so.1d || install libleveldb1d
+  theirs=$(ldconfig -p | awk '/libleveldb.so.1d/ {print $NF; exit}')
+  "$cc" "${warnings[@]}" -I"$here/leveldb/include" -o "$work/random_calls" "$here/leveldb/random_calls.c" -ldl
+  mkdir "$work/random"
+  "$work/random_calls" "$build/libhedgerow_leveldb.so.0" "$theirs" "$work/random" "$calls" "${HEDGEROW_SEED:-}" |
+    tee "$work/random.out"
+  ran random "$calls" "$(awk '/calls agree/ {print $1}' "$work/random.out")"
+}
+
+# The tests of levigo, a Go package over LevelDB's C interface. Its linker flag -lleveldb finds a link
+# to this library.
+suite_levigo() {
+  need go golang-go
+  local module=github.com/jmhodges/levigo@v1.0.0 source
+  source=$(cd "$work" && GOFLAGS=-mod=mod go mod download -json "$module" | awk -F'"' '/"Dir"/ {print $4}')
+  cp -r --no-preserve=mode "$source" "$work/levigo"
+  mkdir "$work/as_leveldb"
+  ln -s "$build/libhedgerow_leveldb.so.0" "$work/as_leveldb/libleveldb.so"
+  (
+    cd "$work/levigo"
+    export CGO_ENABLED=1 CGO_CFLAGS="-I$here/leveldb/include" LD_LIBRARY_PATH="$build"
+    export CGO_LDFLAGS="-L$work/as_leveldb -Wl,-rpath,$build"
+    go test -count=1 -v . >"$work/levigo.out" 2>&1 || { cat "$work/levigo.out"; exit 1; }
+  )
+  ran levigo 3 "$(grep -c '^--- PASS' "$work/levigo.out")"
+}
+
+[ $# -eq 0 ] || suites=("$@")
+for suite in "${suites[@]}"; do
+  "suite_$suite"
+done
+printf '%d passed, 0 failed\n' "$passed"
