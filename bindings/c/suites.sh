@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 shift
-suites=(symbols c_test random levigo)
+suites=(symbols calls safety address cpp package c_test random levigo)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -18,9 +18,10 @@ warnings=(-O1 -g -Wall -Wextra -Werror)
 
 # ran SUITE EXPECTED FOUND: records the tests of a suite.
 ran() {
-  printf 'suite %s: %d of %d tests\n' "$1" "$3" "$2"
-  [ "$2" -eq "$3" ] || { echo "suite $1: expected $2 tests, found $3"; exit 1; }
-  passed=$((passed + $3))
+  local found=${3:-0}
+  printf 'suite %s: %d of %d tests\n' "$1" "$found" "$2"
+  [ "$2" -eq "$found" ] || { echo "suite $1: expected $2 tests, found $found"; exit 1; }
+  passed=$((passed + found))
 }
 
 # need COMMAND PACKAGE: installs a package of Debian if the command is not there.
@@ -34,20 +35,98 @@ install() {
     { cat "$work/apt"; echo "$1 is not there: install it"; exit 1; }
 }
 
-# ---- libhedgerow_leveldb ----
+# ---- both libraries ----
 
-# The exported symbols are those of the checked-in lists.
+# The exported functions are those of the checked-in lists.
 suite_symbols() {
-  local count=0 name
-  for name in leveldb/symbols.txt:hedgerow_leveldb; do
-    nm -D --defined-only "$build/lib${name#*:}.so.0" | awk '$2 == "T" {sub(/@.*/, "", $3); print $3}' |
-      LC_ALL=C sort >"$work/symbols"
-    diff "$here/${name%:*}" "$work/symbols"
-    readelf -d "$build/lib${name#*:}.so.0" | grep -q "SONAME.*\[lib${name#*:}.so.0\]"
+  local count=0 library folder
+  for library in hedgerow hedgerow_leveldb; do
+    folder=$here
+    [ "$library" = hedgerow ] || folder=$here/leveldb
+    nm -D --defined-only "$build/lib$library.so.0" | awk '$2 == "T" {sub(/@.*/, "", $3); print $3}' | LC_ALL=C sort >"$work/symbols"
+    diff "$folder/symbols.txt" "$work/symbols"
+    readelf -d "$build/lib$library.so.0" | grep -q "SONAME.*\[lib$library.so.0\]"
     count=$((count + $(wc -l <"$work/symbols")))
   done
-  ran symbols "${expected_symbols:-68}" "$count"
+  ran symbols $((FUNCTIONS + 68)) "$count"
 }
+
+# The packages of Debian install, and a program is compiled and runs with what they bring.
+suite_package() {
+  local root=$work/root
+  mkdir -p "$root"/var/lib/dpkg/{info,updates,triggers}
+  touch "$root/var/lib/dpkg/status"
+  dpkg --root="$root" --force-depends --force-not-root --install "$build"/debian/*.deb >"$work/dpkg" 2>&1 ||
+    { cat "$work/dpkg"; exit 1; }
+  local libraries
+  libraries=$(dirname "$(find "$root/usr/lib" -name libhedgerow.so.0)")
+  export PKG_CONFIG_LIBDIR=$libraries/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
+  # shellcheck disable=SC2046 # several words are meant
+  "$cc" "${warnings[@]}" -o "$work/installed" "$here/tests/calls.c" $(pkg-config --cflags --libs libhedgerow)
+  LD_LIBRARY_PATH=$libraries "$work/installed" statistics_are_json >"$work/installed.out"
+  # And with the static library, which needs nothing of this project when it runs.
+  # shellcheck disable=SC2046 # several words are meant
+  "$cc" "${warnings[@]}" -o "$work/static" "$here/tests/calls.c" $(pkg-config --cflags libhedgerow) "$libraries/libhedgerow.a" \
+    -lpthread -lm -ldl
+  "$work/static" statistics_are_json >>"$work/installed.out"
+  unset PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR
+  ran package 2 "$(grep -c '^1 tests ran' "$work/installed.out")"
+}
+
+# ---- libhedgerow ----
+
+# The numbers of functions in hedgerow.h, and of tests in tests/.
+FUNCTIONS=99
+CALLS=23
+SAFETY=10
+
+# compile PROGRAM FLAG...: compiles a program of tests/ against the library.
+compile() {
+  local program=$1
+  shift
+  "$cc" "${warnings[@]}" "$@" -I"$here/include" -o "$work/$program" "$here/tests/$program.c" -L"$build" -lhedgerow -lpthread \
+    -Wl,-rpath,"$build"
+}
+
+# run COMMAND...: runs a program and adds the tests that ran to `count`.
+run() {
+  "$@" >"$work/tests" 2>"$work/tests.err" || { cat "$work/tests" "$work/tests.err"; exit 1; }
+  count=$((count + $(awk '/ tests ran$/ {print $1}' "$work/tests")))
+}
+
+suite_calls() {
+  local count=0
+  compile calls
+  run "$work/calls"
+  ran calls "$CALLS" "$count"
+}
+
+suite_safety() {
+  local count=0
+  compile safety
+  run "$work/safety"
+  ran safety "$SAFETY" "$count"
+}
+
+# All tests under AddressSanitizer, which sees wrong frees, leaks, and copies out of bounds.
+suite_address() {
+  local count=0 program
+  for program in calls safety; do
+    compile "$program" -fsanitize=address,undefined -fno-sanitize-recover=all
+    run "$work/$program"
+  done
+  ran address $((CALLS + SAFETY)) "$count"
+}
+
+suite_cpp() {
+  local count=0
+  "${CXX:-c++}" -std=c++17 "${warnings[@]}" -I"$here/include" -o "$work/cpp" "$here/tests/cpp.cpp" -L"$build" -lhedgerow \
+    -Wl,-rpath,"$build"
+  run "$work/cpp"
+  ran cpp 2 "$count"
+}
+
+# ---- libhedgerow_leveldb ----
 
 # The source of Debian's LevelDB package, without its checks of signatures: apt makes them.
 leveldb_source() {

@@ -17,7 +17,7 @@ pub(crate) struct Sources {
 
 /// Folders that are not part of the source.
 const SKIPPED: [&str; 6] = ["target", ".git", "artifacts", "coverage", "corpus", "runs"];
-const TEXTS: [&str; 5] = ["rs", "md", "toml", "sh", "txt"];
+const TEXTS: [&str; 9] = ["rs", "md", "toml", "sh", "txt", "c", "h", "cpp", "hpp"];
 
 impl Sources {
     /// Reads the workspace.

@@ -1,7 +1,16 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cbindgen::{Builder, Config, EnumConfig, Language, Style};
+use cbindgen::{Builder, Config, ExportConfig, Language, Style};
+
+/// Enumerations whose numbers are passed as `int`, so that any number of C code is a value.
+const NUMBERS: [&str; 5] = [
+    "hg_durability",
+    "hg_expiry",
+    "hg_merged",
+    "hg_direction",
+    "hg_isolation",
+];
 
 /// The declarations of a header, each in one line: functions, structures, enumerations and types of
 /// functions.
@@ -67,7 +76,10 @@ fn generated(crate_dir: &Path) -> String {
         language: Language::C,
         style: Style::Type,
         usize_is_size_t: true,
-        enumeration: EnumConfig::default(),
+        export: ExportConfig {
+            include: NUMBERS.map(str::to_owned).to_vec(),
+            ..ExportConfig::default()
+        },
         ..Config::default()
     };
     let mut builder = Builder::new().with_config(config);
@@ -109,6 +121,11 @@ fn compare(header: &str, crate_dir: &str, prefix: &str) {
 #[test]
 fn the_header_of_leveldb_says_what_the_sources_define() {
     compare("leveldb/include/leveldb/c.h", "leveldb", "leveldb");
+}
+
+#[test]
+fn the_header_of_hedgerow_says_what_the_sources_define() {
+    compare("include/hedgerow.h", ".", "hg");
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! The Rust side of the comparison with C; `calls.c` is the other one. Both print one line for each
+//! measurement: its name and nanoseconds per operation.
+//!
+//! ```text
+//! hedgerow-c-bench load DIRECTORY ENTRIES
+//! hedgerow-c-bench measure DIRECTORY ENTRIES GETS
+//! ```
+
+use std::error::Error;
+use std::hint::black_box;
+use std::time::Instant;
+
+use engine::{Db, Keyspace, Layout};
+
+const BUDGET_BYTES: u64 = 1 << 30;
+const VALUE_BYTES: usize = 100;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let number = |i: usize| -> Result<u64, Box<dyn Error>> {
+        Ok(arguments.get(i).ok_or("expected a number")?.parse()?)
+    };
+    let (what, dir) = match arguments.as_slice() {
+        [_, what, dir, ..] => (what.as_str(), dir),
+        _ => return Err("expected `load` or `measure`, and a directory".into()),
+    };
+    let db = Db::builder(dir).memory_budget(BUDGET_BYTES).open()?;
+    let keyspace = db.keyspace("bench", Layout::sorted())?;
+    match what {
+        "load" => load(&db, &keyspace, number(3)?)?,
+        "measure" => measure(&keyspace, number(3)?, number(4)?)?,
+        _ => return Err(format!("expected `load` or `measure`, found `{what}`").into()),
+    }
+    Ok(db.close()?)
+}
+
+/// The key of an entry: 16 digits.
+fn key(index: u64) -> [u8; 16] {
+    let mut key = [b'0'; 16];
+    let mut rest = index;
+    for digit in key.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    key
+}
+
+/// The same random numbers as in `calls.c`.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+fn load(db: &Db, keyspace: &Keyspace, entries: u64) -> engine::Result<()> {
+    let mut state = 88_172_645_463_325_252;
+    for index in 0..entries {
+        let value: Vec<u8> = (0..VALUE_BYTES).map(|_| next(&mut state) as u8).collect();
+        keyspace.put(key(index), value)?;
+    }
+    db.flush()?;
+    keyspace.compact::<&[u8]>(..)?;
+    keyspace.wait_until_merged()
+}
+
+#[allow(clippy::print_stdout, reason = "it is a program")]
+fn report(name: &str, began: Instant, operations: u64) {
+    let nanoseconds = began.elapsed().as_nanos() as f64 / operations as f64;
+    println!("{name} {nanoseconds:.2}");
+}
+
+fn measure(keyspace: &Keyspace, entries: u64, gets: u64) -> engine::Result<()> {
+    let scan = || -> engine::Result<u64> {
+        let (mut cursor, mut sum) = (keyspace.cursor()?, 0);
+        let mut is_on_key = cursor.seek_first()?;
+        while is_on_key {
+            let (key, value) = (cursor.key(), cursor.value()?);
+            let (key, value) = (key.unwrap_or_default(), value.unwrap_or_default());
+            sum += u64::from(key[15]) + u64::from(value[0]) + value.len() as u64;
+            is_on_key = cursor.next()?;
+        }
+        Ok(sum)
+    };
+    // The first scan fills the page cache.
+    black_box(scan()?);
+
+    let (mut state, mut sum) = (42, 0);
+    let began = Instant::now();
+    for _ in 0..gets {
+        let value = keyspace.get(key(next(&mut state) % entries))?;
+        sum += value.map_or(0, |value| u64::from(value[0]));
+    }
+    report("get", began, gets);
+    black_box(sum);
+
+    let began = Instant::now();
+    black_box(scan()?);
+    report("cursor", began, entries);
+
+    let began = Instant::now();
+    let mut sum = 0;
+    for entry in keyspace.scan_all()? {
+        let (key, value) = entry?;
+        sum += u64::from(key[15]) + u64::from(value[0]) + value.len() as u64;
+    }
+    black_box(sum);
+    report("scan", began, entries);
+    Ok(())
+}

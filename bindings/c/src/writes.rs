@@ -1,0 +1,163 @@
+//! Writes of single keys and of ranges.
+
+use std::ffi::c_int;
+
+use hedgerow_bindings::foreign::IfAny;
+
+use crate::keyspace::range;
+use crate::types::hg_code::*;
+use crate::types::{call, durability, expiry, hg_bytes, hg_code, hg_error, hg_keyspace, keyspace};
+
+/// Puts a value.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_put(
+    handle: *mut hg_keyspace,
+    key: hg_bytes,
+    value: hg_bytes,
+    how: c_int,
+    error: *mut hg_error,
+) -> hg_code {
+    let put = |(key, value): (&[u8], &[u8])| {
+        Ok(keyspace(handle)?.put_with(key, value, durability(how)?)?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, (key, value), put) }
+}
+
+/// Puts a value that expires.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_put_expiring(
+    handle: *mut hg_keyspace,
+    key: hg_bytes,
+    value: hg_bytes,
+    meaning: c_int,
+    millis: u64,
+    how: c_int,
+    error: *mut hg_error,
+) -> hg_code {
+    let put = |(key, value): (&[u8], &[u8])| {
+        let expiry = expiry(meaning, millis)?;
+        Ok(keyspace(handle)?.put_expiring_with(key, value, expiry, durability(how)?)?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, (key, value), put) }
+}
+
+/// Changes the time when a key expires.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_set_expiry(
+    handle: *mut hg_keyspace,
+    key: hg_bytes,
+    meaning: c_int,
+    millis: u64,
+    error: *mut hg_error,
+) -> hg_code {
+    let set = |key: &[u8]| Ok(keyspace(handle)?.set_expiry(key, expiry(meaning, millis)?)?);
+    // SAFETY: the caller's promise.
+    unsafe { call(error, key, set) }
+}
+
+/// Deletes a key.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_delete(
+    handle: *mut hg_keyspace,
+    key: hg_bytes,
+    how: c_int,
+    error: *mut hg_error,
+) -> hg_code {
+    let delete = |key: &[u8]| Ok(keyspace(handle)?.delete_with(key, durability(how)?)?);
+    // SAFETY: the caller's promise.
+    unsafe { call(error, key, delete) }
+}
+
+/// Changes a value by the operator that the layout names.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_merge(
+    handle: *mut hg_keyspace,
+    key: hg_bytes,
+    operand: hg_bytes,
+    how: c_int,
+    error: *mut hg_error,
+) -> hg_code {
+    let merge = |(key, operand): (&[u8], &[u8])| {
+        Ok(keyspace(handle)?.merge_with(key, operand, durability(how)?)?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, (key, operand), merge) }
+}
+
+/// Deletes a range of keys.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_delete_range(
+    handle: *mut hg_keyspace,
+    from: hg_bytes,
+    to: hg_bytes,
+    how: c_int,
+    error: *mut hg_error,
+) -> hg_code {
+    let delete = |keys: (&'static [u8], &'static [u8])| {
+        let range = range((from, keys.0), (to, keys.1));
+        Ok(keyspace(handle)?.delete_range_with::<&[u8]>(range, durability(how)?)?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, (from, to), delete) }
+}
+
+/// Deletes all keys with a prefix.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_delete_prefix(
+    handle: *mut hg_keyspace,
+    prefix: hg_bytes,
+    how: c_int,
+    error: *mut hg_error,
+) -> hg_code {
+    let delete = |key: &[u8]| Ok(keyspace(handle)?.delete_prefix_with(key, durability(how)?)?);
+    // SAFETY: the caller's promise.
+    unsafe { call(error, prefix, delete) }
+}
+
+/// Replaces a value if it is the expected one.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_compare_and_swap(
+    handle: *mut hg_keyspace,
+    key: hg_bytes,
+    expected: *const hg_bytes,
+    replacement: *const hg_bytes,
+    error: *mut hg_error,
+) -> hg_code {
+    type Maybe = Option<&'static [u8]>;
+    let swap = |(key, expected, new): (&[u8], Maybe, Maybe)| {
+        Ok(
+            match keyspace(handle)?.compare_and_swap(key, expected, new)? {
+                true => HG_OK,
+                false => HG_CONFLICT,
+            },
+        )
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, (key, IfAny(expected), IfAny(replacement)), swap) }
+}
