@@ -6,7 +6,7 @@
 
 mod failure;
 pub mod foreign;
-mod fork;
+pub mod fork;
 mod handles;
 pub mod stats;
 pub mod text;

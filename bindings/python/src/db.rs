@@ -1,0 +1,232 @@
+//! The whole database: opening, keyspaces, durability, copies, closing.
+
+use std::path::PathBuf;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use engine::io::ReadMode;
+use engine::{Builder, Error, ErrorKind};
+
+use hedgerow_bindings::stats;
+
+use crate::errors::{OrRaise, missing, raised};
+use crate::shared::Closable;
+use crate::waiting::wait;
+
+/// An open database. The Python class `Database` has its documents.
+#[pyclass(frozen, module = "hedgerow._native")]
+pub(crate) struct Db {
+    engine: Closable<engine::Db>,
+    dir: PathBuf,
+}
+
+/// The options of `hedgerow.open` that concern the whole database.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Options {
+    #[pyo3(default)]
+    memory: Option<u64>,
+    #[pyo3(default)]
+    read_only: bool,
+    create: bool,
+    #[pyo3(default)]
+    error_if_exists: bool,
+    #[pyo3(default)]
+    background_threads: Option<usize>,
+    #[pyo3(default)]
+    workers: Option<usize>,
+    #[pyo3(default)]
+    worker_queue: Option<usize>,
+    #[pyo3(default)]
+    io_bytes_per_second: Option<u64>,
+    #[pyo3(default)]
+    log_bytes_max: Option<u64>,
+    #[pyo3(default)]
+    log_segment_bytes: Option<u64>,
+    #[pyo3(default)]
+    read_mode: Option<String>,
+    #[pyo3(default)]
+    level_paths: Option<String>,
+}
+
+impl Options {
+    fn builder(&self, dir: &PathBuf) -> PyResult<Builder> {
+        let mut builder = engine::Db::builder(dir)
+            .read_only(self.read_only)
+            .create_if_missing(self.create);
+        if let Some(bytes) = self.memory {
+            builder = builder.memory_budget(bytes);
+        }
+        if let Some(threads) = self.background_threads {
+            builder = builder.background_threads(threads);
+        }
+        if let Some(count) = self.workers {
+            builder = builder.workers(count);
+        }
+        if let Some(calls) = self.worker_queue {
+            builder = builder.worker_queue(calls);
+        }
+        if let Some(bytes) = self.io_bytes_per_second {
+            builder = builder.io_bytes_per_second(bytes);
+        }
+        if let Some(bytes) = self.log_bytes_max {
+            builder = builder.log_bytes_max(bytes);
+        }
+        if let Some(bytes) = self.log_segment_bytes {
+            builder = builder.log_segment_bytes(bytes);
+        }
+        if let Some(mode) = &self.read_mode {
+            builder = builder.read_mode(read_mode(mode)?);
+        }
+        if let Some(paths) = &self.level_paths {
+            builder = builder.level_paths(paths.parse().or_raise()?);
+        }
+        Ok(builder)
+    }
+}
+
+fn read_mode(text: &str) -> PyResult<ReadMode> {
+    match text {
+        "buffered" => Ok(ReadMode::Pread),
+        "mapped" => Ok(ReadMode::Mmap),
+        "direct" => Ok(ReadMode::Direct),
+        _ => Err(PyValueError::new_err(format!(
+            "expected `buffered`, `mapped` or `direct`, found `{text}`"
+        ))),
+    }
+}
+
+impl Db {
+    /// A handle of the engine.
+    pub(crate) fn engine(&self, py: Python<'_>) -> PyResult<engine::Db> {
+        self.engine.with(py, |db| db.clone())
+    }
+
+    /// Takes the handle of the engine, to close it; `None` if that was done before.
+    pub(crate) fn take(&self, py: Python<'_>) -> PyResult<Option<engine::Db>> {
+        self.engine.close(py)
+    }
+}
+
+#[pymethods]
+impl Db {
+    #[new]
+    fn new(py: Python<'_>, dir: PathBuf, options: Options) -> PyResult<Db> {
+        let builder = options.builder(&dir)?;
+        if options.error_if_exists && builder.exists().or_raise()? {
+            let message = format!("there is a database in {} already", dir.display());
+            return Err(raised(&Error::new(ErrorKind::InvalidArgument, message)));
+        }
+        if !options.create && !builder.exists().or_raise()? {
+            return Err(missing(&dir));
+        }
+        let db = wait(py, None, |_| builder.open())?;
+        Ok(Db {
+            engine: Closable::new("database", db),
+            dir,
+        })
+    }
+
+    /// The directory.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.dir.clone()
+    }
+
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.engine.is_closed(py)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        match self.take(py)? {
+            Some(db) => wait(py, None, |_| db.close()),
+            None => Ok(()),
+        }
+    }
+
+    fn keyspaces(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.engine.with(py, |db| db.keyspaces())
+    }
+
+    fn drop_keyspace(&self, py: Python<'_>, name: String) -> PyResult<()> {
+        let db = self.engine(py)?;
+        wait(py, None, move |_| db.drop_keyspace(&name))
+    }
+
+    fn rename_keyspace(&self, py: Python<'_>, from: String, to: String) -> PyResult<()> {
+        let db = self.engine(py)?;
+        wait(py, None, move |_| db.rename_keyspace(&from, &to))
+    }
+
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let db = self.engine(py)?;
+        wait(py, None, move |_| db.sync())
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let db = self.engine(py)?;
+        wait(py, None, move |_| db.flush())
+    }
+
+    fn checkpoint(&self, py: Python<'_>, dir: PathBuf) -> PyResult<()> {
+        let db = self.engine(py)?;
+        wait(py, None, move |_| db.checkpoint(dir))
+    }
+
+    #[pyo3(signature = (progress=None))]
+    fn verify(
+        &self,
+        py: Python<'_>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<(u64, u64, u64)> {
+        let db = self.engine(py)?;
+        let verify = move |go_on: crate::waiting::GoOn<'_>| {
+            db.verify_with(|it| go_on(it.done_bytes, it.total_bytes))
+        };
+        let report = wait(py, progress.as_ref(), verify)?;
+        Ok((report.tables, report.entries, report.bytes))
+    }
+
+    /// The statistics as JSON.
+    fn stats_json(&self, py: Python<'_>) -> PyResult<String> {
+        let db = self.engine(py)?;
+        Ok(py.detach(|| stats::json(&db.stats()).to_string()))
+    }
+
+    /// The statistics in the text format of Prometheus.
+    fn prometheus(&self, py: Python<'_>) -> PyResult<String> {
+        let db = self.engine(py)?;
+        Ok(py.detach(|| db.stats().prometheus()))
+    }
+}
+
+/// Returns true if the directory has a database, also a damaged one.
+#[pyfunction]
+pub(crate) fn exists(dir: PathBuf) -> PyResult<bool> {
+    engine::Db::exists(dir).or_raise()
+}
+
+/// Removes the files of a database, and nothing else.
+#[pyfunction]
+pub(crate) fn destroy(py: Python<'_>, dir: PathBuf) -> PyResult<()> {
+    wait(py, None, |_| engine::Db::destroy(dir))
+}
+
+/// A file that was lost, and why.
+type Lost = (PathBuf, String);
+
+/// Rebuilds the manifest of a damaged database. Returns the number of its tables, the number of its
+/// entries, and what was lost: files with reasons.
+#[pyfunction]
+pub(crate) fn repair(py: Python<'_>, dir: PathBuf) -> PyResult<(usize, u64, Vec<Lost>)> {
+    let report = wait(py, None, |_| engine::repair(dir))?;
+    Ok((report.tables, report.entries, report.lost))
+}
+
+/// The error for a keyspace that is not there.
+pub(crate) fn no_keyspace(name: &str) -> PyErr {
+    let message = format!("expected a keyspace `{name}`, found none of that name");
+    raised(&Error::new(ErrorKind::InvalidArgument, message))
+}
