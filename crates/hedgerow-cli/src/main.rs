@@ -7,6 +7,7 @@
 mod advise;
 mod backup;
 mod bench;
+mod changes;
 mod checkpoint;
 mod compact;
 mod completions;
@@ -26,6 +27,7 @@ mod repair;
 mod retune;
 mod scan;
 mod simulate;
+mod slot;
 mod stats;
 mod tour;
 mod verify;
@@ -83,6 +85,8 @@ enum Command {
     Retune(retune::Arguments),
     Checkpoint(checkpoint::Arguments),
     Backup(backup::Arguments),
+    Changes(changes::Arguments),
+    Slot(slot::Arguments),
     Advise(Box<advise::Arguments>),
     Bench(Box<bench::Arguments>),
     Simulate(simulate::Arguments),
@@ -124,6 +128,8 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Retune(arguments) => retune::run(arguments, &mut output)?,
         Command::Checkpoint(arguments) => checkpoint::run(arguments, &mut output)?,
         Command::Backup(arguments) => backup::run(arguments, &mut output)?,
+        Command::Changes(arguments) => changes::run(arguments)?,
+        Command::Slot(arguments) => slot::run(arguments, &mut output)?,
         Command::Advise(arguments) => advise::run(arguments, &mut output)?,
         Command::Bench(arguments) => bench::run(arguments, &mut output)?,
         Command::Simulate(arguments) => simulate::run(arguments, &mut output)?,

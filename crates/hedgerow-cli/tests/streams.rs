@@ -313,3 +313,65 @@ fn an_exported_range_is_ingested() {
         &["ascending", "`b` after `c`"],
     );
 }
+
+#[test]
+fn changes_are_lines_that_resume_where_a_slot_or_a_reader_was() {
+    let place = Place::new();
+    place.fill(&[("a", "0")]);
+    let lines = |more: &[&str]| {
+        let text = place.text("changes", more);
+        let parse = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        text.lines().map(parse).collect::<Vec<_>>()
+    };
+    let slot = |more: &[&str]| {
+        let (first, rest) = more.split_first().unwrap();
+        let db = place.db();
+        let db = db.to_str().unwrap();
+        support::hedgerow(&[&["slot", *first, "--db", db], rest].concat())
+    };
+    fails_saying(
+        &place.run("changes", &["--since", "0"]),
+        2,
+        &["expected a database with a slot"],
+    );
+    let created = object(&slot(&["create", "index", "--json"]));
+    assert_eq!(created["limit"], 1 << 30);
+    let writer = Db::open(place.db()).unwrap();
+    let keyspace = writer.existing_keyspace("default").unwrap();
+    keyspace.put("a", "1").unwrap();
+    keyspace
+        .bulk_load([("b", "2"), ("c", "3")].map(Ok::<_, hedgerow::Error>))
+        .unwrap();
+    keyspace.delete_range("b"..).unwrap();
+    keyspace.clear().unwrap();
+    // The writer has it open.
+    let all = lines(&["--slot", "index"]);
+    let ops: Vec<_> = all
+        .iter()
+        .map(|line| line["op"].as_str().unwrap())
+        .collect();
+    assert_eq!(ops, ["put", "put", "put", "delete-range", "clear"]);
+    assert_eq!(
+        all[1],
+        json!({ "commit": all[2]["commit"], "keyspace": "default", "op": "put", "key": "b", "value": "2" })
+    );
+    assert_eq!(all[2]["ends"], true);
+    assert_eq!(all[3]["to"], json!(null));
+    let number = all[2]["commit"].to_string();
+    assert_eq!(lines(&["--since", &number]), all[3..]);
+    writer.close().unwrap();
+    stdout(&slot(&["confirm", "index", &number]));
+    assert_eq!(lines(&["--slot", "index"]), all[3..]);
+    let listed = stdout(&slot(&["list"])).to_vec();
+    let listed = String::from_utf8(listed).unwrap();
+    assert!(
+        listed.starts_with(&format!("index: behind {number}, at most 1.0 GiB")),
+        "{listed}"
+    );
+    stdout(&slot(&["drop", "index"]));
+    fails_saying(
+        &place.run("changes", &["--slot", "index"]),
+        2,
+        &["none named `index`"],
+    );
+}

@@ -8,6 +8,7 @@
 //!   [`simplify`]: a shorter script that still fails.
 //! * [`metamorphic`]: the designs. [`crash`]: power cuts, kills and faults.
 //! * [`serial`]: histories of transactions, and the search for a serial order of them.
+//! * [`followers`]: a consumer of changes, a follower and a replica, each of which crashes.
 //! * [`seeds`]: the seeds of a test, and the replay of a failure.
 //!
 //! Everything follows from a seed: a failure prints the line that repeats it.
@@ -16,6 +17,7 @@
 mod answer;
 pub mod blob;
 pub mod crash;
+pub mod followers;
 pub mod generate;
 pub mod metamorphic;
 pub mod model;

@@ -59,6 +59,7 @@ pub use design::advisor;
 pub use api::asynchronous::{AsyncScan, Pending};
 pub use api::batch::{Batch, BatchOp, IndexedBatch, Savepoint};
 pub use api::db::{Builder, Db};
+pub use api::follower::{Follower, FollowerStats};
 pub use api::keyspace::Keyspace;
 pub use api::repair::{Missing, RepairReport, repair, repair_with};
 pub use api::snapshot::Snapshot;
@@ -80,12 +81,14 @@ pub use base::stats::{
 };
 pub use hedgerow_io as io;
 pub use paths::bulk_load::{BulkLoadReport, LoadOp};
+pub use paths::changes::{Changes, Commit, CommitChange, LoadedEntries, LoadedTables};
 pub use paths::compact::CompactProgress;
 pub use paths::outside_tables::TableWriter;
 pub use paths::read::MemoryAnswer;
 pub use paths::recover::files::{DatabaseFile, DatabaseFiles};
 pub use paths::scan::{Cursor, Entries, Keys, Scan, ScanToken, StoredEntry, UnorderedScan};
 pub use paths::verify::{VerifyProgress, VerifyReport};
+pub use tree::version::edit::Slot;
 
 /// The steps of a lookup, as [`Keyspace::explain`] reports them.
 pub mod explain {

@@ -156,6 +156,32 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
             count(last.0)
         ),
         Change::Opened => "opened".to_owned(),
+        other => feed_text(other, encoding),
+    }
+}
+
+/// The changes of the change feed.
+fn feed_text(change: &Change, encoding: Encoding) -> String {
+    match change {
+        Change::Numbered { last } => format!("sequence numbers up to {} are used", count(last.0)),
+        Change::SetSlot { name, slot } => {
+            let name = shown(name.as_bytes());
+            let Some(slot) = slot else {
+                return format!("slot {name} is dropped");
+            };
+            let (position, limit) = (count(slot.position), bytes(slot.log_bytes_max));
+            format!("slot {name} is behind sequence number {position}, with at most {limit} of log")
+        }
+        Change::Past { at, edit } => {
+            let changes = edit.iter().map(|change| change_text(change, encoding));
+            let changes = changes.collect::<Vec<_>>().join("; ");
+            let at = count(at.0);
+            format!("kept for slots, at sequence number {at}: {changes}")
+        }
+        Change::FeedStart { segment, at } => format!(
+            "changes are kept behind sequence number {}, from segment {segment} on",
+            count(at.0)
+        ),
         other => format!("{other:?}"),
     }
 }
@@ -313,6 +339,33 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
             "last_sequence_number": last.0,
         }),
         Change::Opened => json!({ "change": "opened" }),
+        other => feed_object(other, encoding),
+    }
+}
+
+/// The changes of the change feed.
+fn feed_object(change: &Change, encoding: Encoding) -> Value {
+    match change {
+        Change::Numbered { last } => {
+            json!({ "change": "numbered", "last_sequence_number": last.0 })
+        }
+        Change::SetSlot { name, slot } => json!({
+            "change": "set slot",
+            "slot": name,
+            "position": slot.map(|it| it.position),
+            "limit": slot.map(|it| it.log_bytes_max),
+        }),
+        Change::Past { at, edit } => {
+            let changes = edit.iter().map(|change| change_object(change, encoding));
+            json!({
+                "change": "past",
+                "sequence_number": at.0,
+                "changes": changes.collect::<Vec<_>>(),
+            })
+        }
+        Change::FeedStart { segment, at } => json!({
+            "change": "feed start", "segment": segment, "sequence_number": at.0,
+        }),
         other => json!({ "change": format!("{other:?}") }),
     }
 }

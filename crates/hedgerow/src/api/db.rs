@@ -1,6 +1,7 @@
 //! The database: opening, keyspaces, whole-database operations, closing.
 
 mod bounds;
+mod consumers;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -244,11 +245,6 @@ impl Builder {
     pub fn files(&self) -> Result<DatabaseFiles> {
         self.options.check()?;
         files::find(&self.dir, &self.options)
-    }
-
-    /// The environment that the database is opened with.
-    pub fn used_environment(&self) -> &Environment {
-        &self.options.environment
     }
 
     /// The directory and the options, for `repair`.

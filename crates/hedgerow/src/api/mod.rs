@@ -6,6 +6,7 @@ pub(crate) mod keyspace;
 pub(crate) mod asynchronous;
 pub(crate) mod batch;
 pub(crate) mod db;
+pub(crate) mod follower;
 pub mod inspect;
 pub(crate) mod repair;
 pub(crate) mod snapshot;

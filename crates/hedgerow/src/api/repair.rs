@@ -33,7 +33,7 @@ pub use tables::Missing;
 
 use crate::api::db::{Builder, Db};
 use crate::base::entry::RunId;
-use crate::base::entry::{KeyHash, KeyspaceId, Kind, LogPosition, PartitionId, SeqNo};
+use crate::base::entry::{KeyHash, KeyspaceId, Kind, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_order;
 use crate::base::options::{Design, Layout, Partitioning};
@@ -56,7 +56,6 @@ use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
-use crate::tree::wal::record::Op;
 use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The directory of files that could not be used.
@@ -107,7 +106,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         ))
     })?;
     let mut report = RepairReport::default();
-    let mut known;
+    let (mut known, mut in_log);
     let places: Vec<PathBuf>;
     {
         let _lock = crate::paths::recover::take_lock(storage, &dir)?;
@@ -123,7 +122,15 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
             tables::set_aside(storage, place)?;
         }
         let tables = tables::find(storage, &places, &known, &mut report)?;
-        let state = describe(&known, &tables, &mut report, storage, &dir)?;
+        in_log = partitions_in_log(storage, &known.places.log_root(&dir))?;
+        let state = describe(&known, &tables, &in_log, &mut report, storage, &dir)?;
+        // The tables have felt the others: a merge may have given newer entries smaller numbers.
+        for (id, in_log) in &mut in_log {
+            let tree = state.trees.get(id);
+            let flushed_through = tree.map_or(SeqNo(0), |tree| tree.flushed_through);
+            let is_replayed = |range: &RangeInLog| range.2 > flushed_through;
+            in_log.ranges.retain(is_replayed);
+        }
         Manifest::create(environment.storage.clone(), &dir, &state.snapshot())?;
     }
     // No merge may run before the old tables are back at the oldest place.
@@ -140,7 +147,8 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     )?;
     let tables = tables::find(storage, &places, &known, &mut RepairReport::default())?;
     for (partition, tables) in by_partition(&tables) {
-        merge_into(db.engine(), partition, &tables)?;
+        let ranges = in_log.get(&partition).map_or(&[][..], |it| &it.ranges);
+        merge_into(db.engine(), partition, &tables, ranges)?;
     }
     db.sync()?;
     db.close()?;
@@ -189,6 +197,7 @@ fn by_partition(tables: &[FoundTable]) -> BTreeMap<PartitionId, Vec<&FoundTable>
 fn describe(
     known: &State,
     tables: &[FoundTable],
+    log: &BTreeMap<PartitionId, InLog>,
     report: &mut RepairReport,
     storage: &dyn Storage,
     dir: &Path,
@@ -197,7 +206,6 @@ fn describe(
     state.places = known.places.clone();
     let mut keyspaces: BTreeMap<KeyspaceId, KeyspaceDescription> = known.keyspaces.clone();
     let log_root = known.places.log_root(dir);
-    let log = partitions_in_log(storage, &log_root)?;
     report.keyspaces_known = keyspaces.len();
     for table in tables {
         let id = KeyspaceId(table.meta.keyspace);
@@ -214,28 +222,31 @@ fn describe(
         if !known.keyspaces.contains_key(&id) {
             report.keyspaces_guessed += 1;
             keyspace.partitions.sort_unstable();
-            keyspace.layout.partitioning = guess_partitioning(id, keyspace, &log, tables)?;
+            keyspace.layout.partitioning = guess_partitioning(id, keyspace, log, tables)?;
         }
         state.apply(&keyspace.creation(id))?;
+        if let Some(&ms) = known.times_to_live.get(&id) {
+            state.apply(&Change::SetTimeToLive { id, ms })?;
+        }
     }
+    state.apply(&Change::Clock { ms: known.clock })?;
     for (partition, tables) in by_partition(tables) {
         // Memtables are flushed whole and in order: an entry with a smaller number than any flushed
         // entry is in a table, too.
         let mut edit = TreeEdit::new(partition);
-        // A bulk load that was not finished does not follow this order.
-        let flushed = tables.iter().filter(|t| t.meta.seqno_override.is_none());
+        // A bulk load does not follow this order unless the manifest tells that it was finished.
+        let in_order = |table: &&&FoundTable| {
+            table.meta.seqno_override.is_none() || known.table(table.meta.id).is_some()
+        };
+        let flushed = tables.iter().filter(in_order);
         edit.flushed_through = flushed.map(|t| t.meta.largest_seqno).max();
         state.apply(&Change::Tree(edit))?;
     }
-    // New numbers are above all old ones.
-    state.apply(&Change::Closed {
-        end: LogPosition::default(),
-        last: tables
-            .iter()
-            .map(|t| t.meta.largest_seqno)
-            .max()
-            .unwrap_or_default(),
-    })?;
+    // New numbers are above all old ones, also those that only readers of changes still have.
+    let last = tables.iter().map(|t| t.meta.largest_seqno);
+    let last = last.chain([known.last, known.feed.last()]);
+    let last = last.max().unwrap_or_default();
+    state.apply(&Change::Numbered { last })?;
     let above = |ids: &mut dyn Iterator<Item = u64>| ids.max().map_or(0, |id| id + 1);
     let places: Vec<PathBuf> = known.places.all(dir).map(|(_, dir)| dir).collect();
     let next_table = tables::next_number(storage, &places)?.max(known.next_table);
@@ -254,23 +265,38 @@ fn describe(
     Ok(state)
 }
 
-/// The smallest and the largest key in the log of each partition.
-type KeysInLog = BTreeMap<PartitionId, (Vec<u8>, Vec<u8>)>;
+/// The readable operations of one partition in the log.
+#[derive(Default)]
+struct InLog {
+    /// The smallest and the largest key.
+    keys: Option<(Vec<u8>, Vec<u8>)>,
+    /// Its range deletes. A flush over an empty tree keeps none of them.
+    ranges: Vec<RangeInLog>,
+}
 
-fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<KeysInLog> {
+/// Key, value and number of a range delete.
+type RangeInLog = (Vec<u8>, Vec<u8>, SeqNo);
+
+fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<BTreeMap<PartitionId, InLog>> {
     let log = log_dir(dir);
-    let mut found = KeysInLog::new();
+    let mut found = BTreeMap::<_, InLog>::new();
     for file in storage.list(&log).map_err(|e| Error::io("list", &log, e))? {
         let Some(number) = segment_number(&file.name) else {
             continue;
         };
         let mut reader = SegmentReader::open(storage, &log.join(&file.name), number)?;
         while let Some(record) = reader.next()? {
-            let is_point = |op: &Op<'_>| op.tag.kind != Kind::RangeDelete;
-            for op in record.ops().map_while(Result::ok).filter(is_point) {
-                let key = op.user_key;
+            let ops = record.ops().map_while(Result::ok);
+            let ops = (record.header.first_seqno.0..).map(SeqNo).zip(ops);
+            for (seqno, op) in ops.filter(|(_, op)| op.partition != PartitionId::NONE) {
+                let (in_log, key) = (found.entry(op.partition).or_default(), op.user_key);
+                if op.tag.kind == Kind::RangeDelete {
+                    let range = (key.to_vec(), op.value.to_vec(), seqno);
+                    in_log.ranges.push(range);
+                    continue;
+                }
                 let first = || (key.to_vec(), key.to_vec());
-                let (smallest, largest) = found.entry(op.partition).or_insert_with(first);
+                let (smallest, largest) = in_log.keys.get_or_insert_with(first);
                 if key < smallest.as_slice() {
                     *smallest = key.to_vec();
                 } else if key > largest.as_slice() {
@@ -299,14 +325,14 @@ fn guess(id: KeyspaceId, footer: &Footer) -> KeyspaceDescription {
 fn guess_partitioning(
     id: KeyspaceId,
     keyspace: &KeyspaceDescription,
-    log: &KeysInLog,
+    log: &BTreeMap<PartitionId, InLog>,
     tables: &[FoundTable],
 ) -> Result<Partitioning> {
     let partitions = &keyspace.partitions;
     let order = key_order::open(keyspace.layout.order, keyspace.seed);
     let mut keys: Vec<BTreeSet<&[u8]>> = vec![BTreeSet::new(); partitions.len()];
     for (partition, keys) in partitions.iter().zip(&mut keys) {
-        if let Some((smallest, largest)) = log.get(partition) {
+        if let Some((smallest, largest)) = log.get(partition).and_then(|it| it.keys.as_ref()) {
             keys.extend([smallest.as_slice(), largest]);
         }
         // The ends of range tombstones are no keys of the partition.
@@ -391,8 +417,14 @@ fn open_over_log(
     }
 }
 
-/// Merges tables into one run of the deepest level.
-fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&FoundTable]) -> Result<()> {
+/// Merges tables into one run of the deepest level, without the entries that range deletes of the
+/// log have deleted.
+fn merge_into(
+    engine: &Arc<Engine>,
+    partition: PartitionId,
+    tables: &[&FoundTable],
+    ranges: &[RangeInLog],
+) -> Result<()> {
     let catalog = engine.catalog.load_full();
     let Some(partition) = catalog.partitions.get(&partition) else {
         return Ok(());
@@ -405,10 +437,11 @@ fn merge_into(engine: &Arc<Engine>, partition: PartitionId, tables: &[&FoundTabl
     let mut merged = merge(sources);
     let design = partition.keyspace.design_owned();
     let mut output = OutputTables::new(engine, partition, design, level, run);
-    let lists = tables
+    let in_log = ranges
         .iter()
-        .map(|table| table.ranges())
-        .collect::<Vec<_>>();
+        .map(|(key, value, seqno)| partition.keyspace.range_tombstone(key, value, *seqno));
+    let in_tables = tables.iter().map(|table| Ok(table.ranges()));
+    let lists = in_tables.chain(in_log).collect::<Result<Vec<_>>>()?;
     let mut retain = Retain::new(&Held::default(), RangeTombstones::merged(&lists));
     let mut last: Option<(Vec<u8>, SeqNo)> = None;
     merged.seek_first()?;

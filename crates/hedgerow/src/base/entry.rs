@@ -46,6 +46,11 @@ pub struct RunId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(pub u32);
 
+impl PartitionId {
+    /// No partition: that of a mark in the log.
+    pub(crate) const NONE: PartitionId = PartitionId(u32::MAX);
+}
+
 /// A position in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LogPosition {

@@ -41,6 +41,11 @@ pub enum ErrorKind {
     /// A merge operator failed or panicked. Its operands are kept: a program whose operator can
     /// combine them reads them.
     Operator,
+    /// The database no longer has these changes: make another copy of it, and follow from there.
+    Gap {
+        /// The smallest number behind which it has all changes.
+        oldest: u64,
+    },
 }
 
 impl ErrorKind {
@@ -59,6 +64,7 @@ impl ErrorKind {
             ErrorKind::Cancelled => "cancelled",
             ErrorKind::WouldBlock => "would block",
             ErrorKind::Operator => "merge operator failed",
+            ErrorKind::Gap { .. } => "gap in the changes",
         }
     }
 }

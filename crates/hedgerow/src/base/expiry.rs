@@ -30,20 +30,31 @@ pub enum Expiry {
 impl Expiry {
     /// The time in milliseconds; `None` is never.
     pub(crate) fn time(self, now: impl FnOnce() -> u64) -> Option<u64> {
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         match self {
-            Expiry::Never => None,
-            // Before 1970 everything has expired.
-            Expiry::At(at) => Some(at.duration_since(WallTime::UNIX_EPOCH).map_or(0, millis)),
             Expiry::In(duration) => Some(now().saturating_add(millis(duration))),
+            Expiry::Never | Expiry::At(_) => self.unix_millis(),
         }
     }
 
-    /// The expiry at a time in milliseconds. A time beyond what the system can show is never.
-    pub(crate) fn of(time: Option<u64>) -> Expiry {
+    /// The milliseconds between 1970 and the moment of [`Expiry::At`]; `None` for all others.
+    pub fn unix_millis(self) -> Option<u64> {
+        match self {
+            // Before 1970 everything has expired.
+            Expiry::At(at) => Some(at.duration_since(WallTime::UNIX_EPOCH).map_or(0, millis)),
+            Expiry::Never | Expiry::In(_) => None,
+        }
+    }
+
+    /// The expiry at a time in milliseconds since 1970; `None` is never, and so is a time beyond
+    /// what the system can show.
+    pub fn of(time: Option<u64>) -> Expiry {
         let at = |ms| WallTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms));
         time.and_then(at).map_or(Expiry::Never, Expiry::At)
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The moment that a read sees.

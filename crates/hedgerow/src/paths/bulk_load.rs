@@ -245,7 +245,7 @@ fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>
         edits.push((&***partition, edit));
         claims.push(claim);
     }
-    engine.install_together(edits, || drop(number))?;
+    engine.install_together(edits, seqno, || drop(number))?;
     drop(claims);
     for partition in &partitions {
         background::settle(engine, partition);

@@ -11,7 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::group_filter::{file_number, filters_dir};
 use crate::paths::recover::{MARK_FILE, read_mark, take_lock};
 use crate::table::open::table_number;
-use crate::tree::engine::log_dir;
+use crate::tree::engine::{kept_dir, log_dir};
 use crate::tree::partition::tables_dir;
 use crate::tree::version::manifest;
 use crate::tree::version::places::Places;
@@ -42,6 +42,7 @@ pub(crate) fn destroy(storage: &dyn Storage, dir: &Path) -> Result<()> {
         remove_matching(storage, &log_dir(&place), |n| segment_number(n).is_some())?;
         remove_matching(storage, &tables_dir(&place), |n| table_number(n).is_some())?;
         remove_matching(storage, &filters_dir(&place), |n| file_number(n).is_some())?;
+        remove_matching(storage, &kept_dir(&place), |n| table_number(n).is_some())?;
         if number > 0 {
             remove(storage, &place.join(MARK_FILE))?;
             sync(storage, &place)?;

@@ -12,6 +12,7 @@ use crate::design::merge_policy;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::compaction;
 use crate::paths::recover;
+use crate::paths::slots;
 use crate::paths::write;
 use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer};
 use crate::tree::partition::Partition;
@@ -23,7 +24,7 @@ pub(crate) fn create(
     wanted: &[(&str, Layout, Design)],
 ) -> Result<Vec<Arc<KeyspaceCell>>> {
     let writer = engine.writer()?;
-    let mut manifest = writer.manifest();
+    let _one = lock(&engine.whole_trees);
     let mut catalog = (**engine.catalog.load()).clone();
     let (mut cells, mut edit) = (Vec::with_capacity(wanted.len()), Vec::new());
     for (name, layout, design) in wanted {
@@ -49,7 +50,7 @@ pub(crate) fn create(
     }
     if !edit.is_empty() {
         engine.memory.check_trees(catalog.partitions.len())?;
-        engine.log_edit(writer, &mut manifest, edit)?;
+        log_edit(engine, edit)?;
         for (cell, (_, layout, _)) in cells.iter().zip(wanted) {
             if let Some(name) = &layout.merge_operator {
                 cell.facts.set_merge_operator(engine.operators.named(name));
@@ -58,6 +59,18 @@ pub(crate) fn create(
         engine.set_catalog(catalog);
     }
     Ok(cells)
+}
+
+/// Makes a change of keyspaces durable, at a number of its own if there are slots. The caller holds
+/// [`Engine::whole_trees`].
+fn log_edit(engine: &Arc<Engine>, mut edit: Vec<Change>) -> Result<()> {
+    let writer = engine.writer()?;
+    let number = slots::number(engine)?;
+    let mut manifest = writer.manifest();
+    if let Some(number) = &number {
+        writer.note(&mut edit, number.seqno);
+    }
+    engine.log_edit(writer, &mut manifest, edit)
 }
 
 /// The change that gives a keyspace the merge operator of a layout, if it has none.
@@ -131,10 +144,9 @@ pub(crate) fn drop_keyspace(engine: &Arc<Engine>, name: &str) -> Result<()> {
 ///
 /// # Errors
 /// `InvalidArgument` if there is no keyspace of the name, or one of the new name.
-pub(crate) fn rename(engine: &Engine, from: &str, to: &str) -> Result<()> {
-    let writer = engine.writer()?;
+pub(crate) fn rename(engine: &Arc<Engine>, from: &str, to: &str) -> Result<()> {
+    engine.writer()?;
     let _one = lock(&engine.whole_trees);
-    let mut manifest = writer.manifest();
     let mut catalog = (**engine.catalog.load()).clone();
     let Some(cell) = catalog.keyspaces.remove(from) else {
         return Err(Error::invalid(format!(
@@ -150,8 +162,7 @@ pub(crate) fn rename(engine: &Engine, from: &str, to: &str) -> Result<()> {
         return Ok(());
     }
     let (id, name) = (cell.facts.id, to.to_owned());
-    let edit = vec![Change::RenameKeyspace { id, name }];
-    engine.log_edit(writer, &mut manifest, edit)?;
+    log_edit(engine, vec![Change::RenameKeyspace { id, name }])?;
     cell.facts.rename(to);
     catalog.keyspaces.insert(to.to_owned(), cell);
     engine.set_catalog(catalog);
@@ -159,17 +170,16 @@ pub(crate) fn rename(engine: &Engine, from: &str, to: &str) -> Result<()> {
 }
 
 /// Gives the puts of a keyspace a time to live in milliseconds; 0 is for ever.
-pub(crate) fn set_time_to_live(engine: &Engine, cell: &KeyspaceCell, ms: u64) -> Result<()> {
-    let writer = engine.writer()?;
-    let mut manifest = writer.manifest();
+pub(crate) fn set_time_to_live(engine: &Arc<Engine>, cell: &KeyspaceCell, ms: u64) -> Result<()> {
+    engine.writer()?;
+    let _one = lock(&engine.whole_trees);
     cell.check_not_dropped()?;
     let id = cell.facts.id;
     if ms > 0 {
         // The edit stores the time, so that a kill leaves tables that are known to expire.
         engine.expiry.note_use();
     }
-    let edit = vec![Change::SetTimeToLive { id, ms }];
-    engine.log_edit(writer, &mut manifest, edit)?;
+    log_edit(engine, vec![Change::SetTimeToLive { id, ms }])?;
     cell.facts.set_time_to_live(ms);
     Ok(())
 }
@@ -223,16 +233,19 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
 /// larger number is routed after the edit. No snapshot is taken in between. The caller holds
 /// [`Engine::whole_trees`].
 fn replace_trees(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     cell: &Arc<KeyspaceCell>,
     new: Option<Arc<KeyspaceState>>,
-    edit: Vec<Change>,
+    mut edit: Vec<Change>,
 ) -> Result<()> {
     let writer = engine.writer()?;
     let rerouting = write::begin_rerouting(engine)?;
     engine.publisher.wait(rerouting.0.seqno.0 - 1);
     writer.log.sync_through(rerouting.0.log_end)?;
     let mut manifest = writer.manifest();
+    let last = rerouting.0.seqno;
+    writer.note(&mut edit, last);
+    edit.push(Change::Numbered { last });
     engine.log_edit(writer, &mut manifest, edit)?;
     engine.snapshots.while_none_is_taken(|| {
         let commits = writer.commit();

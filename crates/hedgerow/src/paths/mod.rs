@@ -3,6 +3,7 @@
 
 pub(crate) mod background;
 pub(crate) mod bulk_load;
+pub(crate) mod changes;
 pub(crate) mod checkpoint;
 pub(crate) mod close;
 pub(crate) mod compact;
@@ -23,6 +24,7 @@ pub(crate) mod retune;
 pub(crate) mod scan;
 pub(crate) mod self_tuning;
 pub(crate) mod skipped;
+pub(crate) mod slots;
 pub(crate) mod statistics;
 pub(crate) mod verify;
 pub(crate) mod write;

@@ -14,18 +14,19 @@ use crate::base::entry::{KeyHash, SeqNo, Tag, check_key, check_stored};
 use crate::base::error::{Error, Result};
 use crate::base::expiry;
 use crate::base::expiry::Expiry;
+use crate::base::key_order;
+use crate::base::key_order::Order;
 use crate::base::options::{Compression, Design, IndexSpec, KeyOrder, TableSpec};
 use crate::base::page::{PageSource, TableId};
 use crate::base::range_tombstones::RangeTombstones;
-use crate::base::table_meta::TableMeta;
-use crate::paths::bulk_load::{BulkLoad, BulkLoadReport, out_of_order};
+use crate::paths::bulk_load::{BulkLoad, BulkLoadReport, LoadOp, out_of_order};
 use crate::paths::scan::{Cursor, Scan};
 use crate::table::format;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 use crate::table::page_io::FilePages;
 use crate::table::table_file;
 use crate::table::table_file::ResidencyChoice;
-use crate::table::{TableOptions, Writer};
+use crate::table::{Reader, TableOptions, Writer};
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::partition::ends::End;
 
@@ -179,17 +180,46 @@ impl TableWriter {
     }
 }
 
-/// A checked table outside of the database.
-struct OutsideTable {
-    path: PathBuf,
-    meta: TableMeta,
+/// A user key, and what a table does to it.
+type KeyAndOp = (Vec<u8>, LoadOp<Vec<u8>>);
+
+/// The entries of one table file, in stored order: keys, each once, with their operations.
+pub(crate) struct TableEntries {
     pages: Arc<FilePages>,
+    reader: Arc<dyn Reader>,
     iter: Box<dyn InternalIter>,
+    order: Box<dyn Order>,
+    began: bool,
 }
 
-impl OutsideTable {
-    /// Opens a table and checks all of it. Cost: reads the table.
-    fn open(storage: &dyn Storage, path: &Path) -> Result<OutsideTable> {
+impl TableEntries {
+    /// Opens the file of table `id`, whose keys have this order.
+    pub(crate) fn open(
+        storage: &dyn Storage,
+        path: &Path,
+        id: TableId,
+        order: Box<dyn Order>,
+    ) -> Result<TableEntries> {
+        let file = storage.open(path, ReadMode::Pread);
+        let file = file.map_err(|e| Error::io("open", path, e))?;
+        let paged = ResidencyChoice {
+            index_resident: false,
+            filter_resident: false,
+        };
+        let reader = format::open(file.clone(), path, id, None, paged)?;
+        let path = path.to_path_buf();
+        let pages = Arc::new(FilePages { file, path });
+        Ok(TableEntries {
+            iter: reader.clone().iter(pages.clone()),
+            pages,
+            reader,
+            order,
+            began: false,
+        })
+    }
+
+    /// Opens a table outside of the database and checks all of it. Cost: reads the table.
+    fn open_outside(storage: &dyn Storage, path: &Path) -> Result<TableEntries> {
         let file = storage.open(path, ReadMode::Pread);
         let file = file.map_err(|e| Error::io("open", path, e))?;
         let (meta, footer) = table_file::read_meta(&*file, path)?;
@@ -200,54 +230,48 @@ impl OutsideTable {
             ));
             return Err(error.at(path, None));
         }
-        let paged = ResidencyChoice {
-            index_resident: false,
-            filter_resident: false,
-        };
-        let reader = format::open(file.clone(), path, OUTSIDE, None, paged)?;
-        let path = path.to_path_buf();
-        let pages = Arc::new(FilePages {
-            file,
-            path: path.clone(),
-        });
-        reader.verify(&*pages)?;
-        let iter = reader.iter(pages.clone());
-        Ok(OutsideTable {
-            path,
-            meta,
-            pages,
-            iter,
-        })
+        let order = key_order::open(KeyOrder::Sorted, 0);
+        let table = TableEntries::open(storage, path, OUTSIDE, order)?;
+        table.reader.verify(&*table.pages)?;
+        Ok(table)
     }
 
-    /// Adds all entries to a load.
-    fn load(&mut self, engine: &Engine, load: &mut BulkLoad<'_>) -> Result<()> {
-        self.iter.seek_first()?;
-        while let Some(entry) = self.iter.entry() {
-            let page;
-            let value = match entry.value {
-                ValueSource::Inline(value) => value,
-                ValueSource::OutOfLine { page: id, .. } => {
-                    page = self.pages.page(id)?;
-                    &page
-                }
-            };
-            match entry.tag {
-                Tag::PUT => load.put(entry.key, value)?,
-                Tag::PUT_EXPIRING => {
-                    expiry::split(value)?;
-                    engine.expiry.note_use();
-                    load.add(entry.key, entry.tag, value)?;
-                }
-                Tag::DELETE | Tag::MERGE => load.add(entry.key, entry.tag, value)?,
-                found => {
-                    let message = "expected a put, a delete or an operand, found";
-                    return Err(Error::invalid(format!("{message} {found:?}")));
-                }
-            }
-            self.iter.advance()?;
+    fn step(&mut self) -> Result<Option<KeyAndOp>> {
+        match std::mem::replace(&mut self.began, true) {
+            false => self.iter.seek_first()?,
+            true if self.iter.is_at_entry() => self.iter.advance()?,
+            true => {}
         }
-        Ok(())
+        let Some(entry) = self.iter.entry() else {
+            return Ok(None);
+        };
+        let value = match entry.value {
+            ValueSource::Inline(value) => value.to_vec(),
+            ValueSource::OutOfLine { page, .. } => self.pages.page(page)?.to_vec(),
+        };
+        let op = match entry.tag {
+            Tag::PUT => LoadOp::Put(value),
+            Tag::PUT_EXPIRING => {
+                let (at, value) = expiry::split(&value)?;
+                LoadOp::PutExpiring(value.to_vec(), Expiry::of(Some(at)))
+            }
+            Tag::MERGE => LoadOp::Merge(value),
+            Tag::DELETE => LoadOp::Delete,
+            found => {
+                let message = "expected a put, a delete or an operand, found";
+                return Err(Error::invalid(format!("{message} {found:?}")));
+            }
+        };
+        Ok(Some((self.order.decode(entry.key).to_vec(), op)))
+    }
+}
+
+impl Iterator for TableEntries {
+    type Item = Result<KeyAndOp>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step().map_err(|e| e.at(&self.pages.path, None));
+        step.transpose()
     }
 }
 
@@ -260,14 +284,17 @@ pub(crate) fn ingest(
 ) -> Result<BulkLoadReport> {
     state.facts.order.check_ranges()?;
     let storage = &*engine.environment.storage;
-    let open = |path: &_| OutsideTable::open(storage, AsRef::as_ref(path));
+    let open = |path: &_| TableEntries::open_outside(storage, AsRef::as_ref(path));
     let mut tables = paths.iter().map(open).collect::<Result<Vec<_>>>()?;
-    tables.sort_by(|a, b| a.meta.smallest_key.cmp(&b.meta.smallest_key));
+    tables.sort_by_cached_key(|table| table.reader.meta().smallest_key.clone());
     let mut load = BulkLoad::begin(engine, state)?;
-    for table in &mut tables {
+    for mut table in tables {
         // A key of two tables, and tables that overlap, are refused by their order.
-        let loaded = table.load(engine, &mut load);
-        loaded.map_err(|e| e.at(&table.path, None))?;
+        let loaded = table.try_for_each(|entry| {
+            let (key, op) = entry?;
+            load.apply(&key, &op)
+        });
+        loaded.map_err(|e| e.at(&table.pages.path, None))?;
     }
     load.finish()
 }

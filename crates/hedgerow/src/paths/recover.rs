@@ -17,7 +17,7 @@
 //! log was durable beyond that place, durable data is gone: `Corruption`. Otherwise the log ends
 //! there.
 
-mod beside;
+pub(crate) mod beside;
 pub(crate) mod files;
 mod places;
 mod survey;
@@ -64,7 +64,7 @@ use crate::tree::version::places::Places;
 use crate::tree::version::state::{State, TreeDescription};
 use crate::tree::version::{Version, VersionSet};
 use crate::tree::wal::Log;
-use crate::tree::wal::log::segment_number;
+use crate::tree::wal::log::{Kept, segment_number};
 use crate::tree::wal::segment_reader::SegmentReader;
 pub(crate) use places::{MARK_FILE, read_mark};
 use survey::{Survey, survey};
@@ -402,6 +402,7 @@ fn make_writer(
         .max(2 * segment_bytes);
     let next_seqno = SeqNo(survey.last.0 + 1);
     let log_dir = log_dir(&places.log_root(dir));
+    let has_slots = state.feed.is_on();
     // The manifest names all places before any file is put into them.
     let manifest = VersionSet::create(storage.clone(), dir, state)?;
     let (log, tail) = Log::create(
@@ -424,6 +425,7 @@ fn make_writer(
         next_keyspace: AtomicU32::new(next_keyspace),
         next_partition: AtomicU32::new(next_partition),
         preparing_spares: AtomicBool::new(false),
+        has_slots: AtomicBool::new(has_slots),
         locks: Mutex::new(locks),
     })
 }
@@ -609,6 +611,24 @@ impl Replayed {
     }
 }
 
+/// The change that tells the change feed where this log ended and in which segment the next one
+/// begins. Makes the log durable, as readers of changes rely on it.
+fn end_of_log(engine: &Engine, survey: &Survey, next: u32) -> Result<Change> {
+    for &number in &survey.segments {
+        let path = survey.segment_path(number);
+        let synced = engine.environment.storage.sync_file(&path);
+        synced.map_err(|e| Error::io("sync", &path, e))?;
+    }
+    let (end, last) = (survey.end, survey.last);
+    Ok(Change::Past {
+        at: last,
+        edit: vec![
+            Change::Closed { end, last },
+            Change::LogStart { segment: next },
+        ],
+    })
+}
+
 /// Begins a new log when everything is in tables, and frees the old segments. Returns the number of
 /// operations in the old log.
 fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, replayed: Replayed) -> Result<u64> {
@@ -617,10 +637,19 @@ fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, replayed: Replayed) -> R
     let first = writer.commit().tail.segment_number();
     edit.extend([Change::LogStart { segment: first }, Change::Opened]);
     let dir = log_dir(&engine.log_root());
+    let feed = writer.manifest().state().feed.clone();
     if dir != survey.dir {
         edit.push(Change::SetPlaces(engine.places.clone()));
     }
+    let keeps_log = feed.is_on() && dir == survey.dir;
+    if keeps_log {
+        edit.push(end_of_log(engine, survey, first)?);
+    } else if feed.is_on() {
+        let (segment, at) = (first, survey.last);
+        edit.push(Change::FeedStart { segment, at });
+    }
     engine.log_edit(writer, &mut writer.manifest(), edit)?;
+    engine.remove_kept(&writer.manifest());
     replayed
         .replaced
         .iter()
@@ -631,7 +660,17 @@ fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, replayed: Replayed) -> R
     let is_old = |name: &str| segment_number(name).is_some_and(|n| n < survey.next_segment);
     for file in files.iter().filter(|file| is_old(&file.name)) {
         let path = survey.dir.join(&file.name);
-        if dir == survey.dir {
+        let number = segment_number(&file.name).unwrap_or_default();
+        if keeps_log && (feed.segment..=survey.end.segment).contains(&number) {
+            let mut reader = SegmentReader::open(&**storage, &path, number)?;
+            let first = reader.next()?.map(|record| record.header.first_seqno);
+            writer.log.keep(Kept {
+                number,
+                from: first.unwrap_or(SeqNo(survey.last.0 + 1)),
+                path,
+                bytes: file.bytes,
+            });
+        } else if dir == survey.dir {
             writer.log.reuse(path, file.bytes);
         } else {
             remove_orphans(&**storage, &[path])?;

@@ -11,8 +11,8 @@
 
 mod covering;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 use arc_swap::Guard;
 use hedgerow_mem::{Approach, Ticket};
@@ -34,7 +34,7 @@ use crate::tree::partition::Partition;
 use crate::tree::partition::ends::End;
 use crate::tree::version::SuperVersion;
 use crate::tree::wal::Reservation;
-use crate::tree::wal::record::Payload;
+use crate::tree::wal::record::{MARK, Payload};
 
 /// The largest batch, in bytes of its log record: a place in a segment has 32 bits.
 pub(crate) const BATCH_BYTES_MAX: usize = 1 << 30;
@@ -222,13 +222,19 @@ fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
 
 /// Makes everything committed so far durable.
 pub(crate) fn sync(engine: &Arc<Engine>) -> Result<()> {
+    sync_all(engine).map(drop)
+}
+
+/// Makes everything committed so far durable. Returns the end of the log and the last number.
+pub(crate) fn sync_all(engine: &Arc<Engine>) -> Result<(LogPosition, SeqNo)> {
     let writer = engine.writer()?;
     let (end, last) = {
         let state = writer.commit();
         (state.tail.position(), state.next_seqno.0 - 1)
     };
     engine.publisher.wait(last);
-    writer.log.sync_through(end)
+    writer.log.sync_through(end)?;
+    Ok((end, SeqNo(last)))
 }
 
 /// The critical section. If there is no log segment, prepares one outside of it.
@@ -258,12 +264,7 @@ fn reserve(
             writer.log.durable(),
         );
         let Some(place) = state.tail.reserve(bytes, payload.count(), next, durable) else {
-            if writer.log.roll(&mut state.tail, bytes, next)? {
-                after_roll(engine, writer, &mut state);
-            } else {
-                drop(state);
-                writer.log.prepare_spare(bytes, next)?;
-            }
+            next_segment(engine, writer, state, bytes)?;
             continue;
         };
         let Some(ticket) = engine.publisher.begin(last.0) else {
@@ -285,18 +286,40 @@ fn reserve(
     }
 }
 
-/// A sequence number without a record in the log. Dropping it publishes the number; no larger
-/// number is published before.
+/// Begins the next segment of the log, which has room for a record with this many payload bytes.
+/// If none is prepared, prepares one outside of the critical section.
+fn next_segment(
+    engine: &Arc<Engine>,
+    writer: &Writer,
+    mut state: MutexGuard<'_, CommitState>,
+    bytes: usize,
+) -> Result<()> {
+    let next = state.next_seqno;
+    if writer.log.roll(&mut state.tail, bytes, next)? {
+        after_roll(engine, writer, &mut state);
+        return Ok(());
+    }
+    drop(state);
+    writer.log.prepare_spare(bytes, next)
+}
+
+/// A sequence number without a record in the log, or with a mark if there are slots. Dropping it
+/// publishes the number; no larger number is published before.
 pub(crate) struct UnloggedNumber<'a> {
     engine: &'a Engine,
     pub(crate) seqno: SeqNo,
     /// Every record with a smaller number lies before this position.
     pub(crate) log_end: LogPosition,
     ticket: Option<Ticket>,
+    mark: Option<Reservation>,
 }
 
 impl Drop for UnloggedNumber<'_> {
     fn drop(&mut self) {
+        if let (Some(place), Some(writer)) = (&self.mark, &self.engine.writer) {
+            // A failure poisons the log, which the next write reports.
+            let _ = writer.log.write(place, &MARK, 1, self.seqno);
+        }
         if let Some(ticket) = self.ticket.take() {
             self.engine.publisher.finish(ticket);
         }
@@ -304,7 +327,7 @@ impl Drop for UnloggedNumber<'_> {
 }
 
 /// Takes a number without a log record.
-pub(crate) fn skip_number(engine: &Engine) -> Result<UnloggedNumber<'_>> {
+pub(crate) fn skip_number(engine: &Arc<Engine>) -> Result<UnloggedNumber<'_>> {
     take_number(engine, |_| ())
 }
 
@@ -339,7 +362,7 @@ impl Drop for Rerouting<'_> {
 
 /// Takes the number of a clear or a drop. Writes with smaller numbers have been routed to the
 /// present trees; all others wait. The caller holds [`Engine::whole_trees`].
-pub(crate) fn begin_rerouting(engine: &Engine) -> Result<Rerouting<'_>> {
+pub(crate) fn begin_rerouting(engine: &Arc<Engine>) -> Result<Rerouting<'_>> {
     let number = take_number(engine, |at| {
         engine.rerouted_at.store(at.0, Ordering::Release);
         engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
@@ -348,13 +371,25 @@ pub(crate) fn begin_rerouting(engine: &Engine) -> Result<Rerouting<'_>> {
 }
 
 /// Calls `inside` inside the critical section.
-fn take_number(engine: &Engine, inside: impl FnOnce(SeqNo)) -> Result<UnloggedNumber<'_>> {
+fn take_number(engine: &Arc<Engine>, inside: impl FnOnce(SeqNo)) -> Result<UnloggedNumber<'_>> {
     let writer = engine.writer()?;
     loop {
         let mut state = writer.commit();
         engine.check_open()?;
-        let seqno = state.next_seqno;
+        let (seqno, log_end) = (state.next_seqno, state.tail.position());
+        let mut mark = None;
+        if writer.has_slots.load(Ordering::Relaxed) {
+            let durable = writer.log.durable();
+            mark = state.tail.reserve(MARK.len(), 1, seqno, durable);
+            if mark.is_none() {
+                next_segment(engine, writer, state, MARK.len())?;
+                continue;
+            }
+        }
         let Some(ticket) = engine.publisher.begin(seqno.0) else {
+            if let Some(place) = mark {
+                state.tail.give_back(place);
+            }
             drop(state);
             engine.publisher.wait_for_slot();
             continue;
@@ -364,8 +399,9 @@ fn take_number(engine: &Engine, inside: impl FnOnce(SeqNo)) -> Result<UnloggedNu
         return Ok(UnloggedNumber {
             engine,
             seqno,
-            log_end: state.tail.position(),
+            log_end,
             ticket: Some(ticket),
+            mark,
         });
     }
 }

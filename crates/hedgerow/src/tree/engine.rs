@@ -6,9 +6,11 @@
 //! during I/O: that of appending an edit.
 
 mod events;
+mod kept_files;
 mod task;
 
 pub(crate) use events::Events;
+pub(crate) use kept_files::{kept_dir, kept_path};
 pub(crate) use task::{Access, Answer, Task, Write};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,6 +162,8 @@ pub(crate) struct Writer {
     pub(crate) next_keyspace: AtomicU32,
     pub(crate) next_partition: AtomicU32,
     pub(crate) preparing_spares: AtomicBool,
+    /// True while there are slots. Changed only under [`Engine::whole_trees`].
+    pub(crate) has_slots: AtomicBool,
     pub(crate) locks: Mutex<Vec<Box<dyn FileLock>>>,
 }
 
@@ -537,22 +541,26 @@ impl Engine {
         Ok(())
     }
 
-    /// Installs as [`Engine::install`] does, for tables that come into several trees together.
+    /// Installs as [`Engine::install`] does, for tables that come into several trees together at a
+    /// number.
     /// `publish` makes their entries visible; no snapshot is taken between installing and
     /// publishing.
     pub(crate) fn install_together(
         &self,
         mut edits: Vec<(&Partition, TreeEdit)>,
+        at: SeqNo,
         publish: impl FnOnce(),
     ) -> Result<()> {
         let writer = self.writer()?;
         let mut manifest = lock(&writer.manifest);
         let versions = edits.iter_mut().map(|(p, edit)| self.edited(p, edit));
         let versions: Vec<_> = versions.collect::<Result<_>>()?;
-        let (partitions, changes): (Vec<_>, Vec<_>) = edits
+        let (partitions, mut changes): (Vec<_>, Vec<_>) = edits
             .into_iter()
             .map(|(partition, edit)| (partition, Change::Tree(edit)))
             .unzip();
+        self.keep_tables(&changes)?;
+        writer.note(&mut changes, at);
         self.log_edit(writer, &mut manifest, changes)?;
         self.snapshots.while_none_is_taken(|| {
             for (partition, version) in partitions.into_iter().zip(versions) {
@@ -663,8 +671,11 @@ impl Engine {
             segment: first_needed,
         };
         if self.log_edit(writer, &mut manifest, vec![change]).is_ok() {
-            writer.log.retire(first_needed);
+            let feed = &manifest.state().feed;
+            let kept = if feed.is_on() { feed.segment } else { u32::MAX };
+            writer.log.retire(first_needed, kept);
             self.update_log_pressure(writer);
+            self.release_kept(writer, &mut manifest);
         }
     }
 

@@ -66,6 +66,12 @@ impl ExpiryClock {
         });
     }
 
+    /// Tells no time before the latest one that another clock told.
+    pub(crate) fn reach(&self, other: &ExpiryClock) {
+        let latest = other.latest.load(Ordering::Relaxed);
+        self.latest.fetch_max(latest, Ordering::Relaxed);
+    }
+
     /// Notes that an entry expires.
     pub(crate) fn note_use(&self) {
         if !self.is_used.load(Ordering::Relaxed) {

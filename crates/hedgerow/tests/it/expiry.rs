@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{Clock, Environment};
 use hedgerow::{
-    Builder, Db, Durability, ErrorKind, Expiry, Keyspace, Layout, MemoryAnswer, PolicySpec,
+    Builder, Db, Durability, ErrorKind, Expiry, Follower, Keyspace, Layout, MemoryAnswer,
+    PolicySpec,
 };
 
 use crate::support::{builder, contents, key, kind, small};
@@ -128,6 +129,28 @@ fn an_expired_value_is_absent_for_every_read_wherever_it_is() {
         assert_eq!(sessions.pop_first().unwrap().unwrap().0, "c");
         assert_eq!(sessions.pop_first().unwrap(), None);
     }
+}
+
+#[test]
+fn a_follower_does_not_see_again_what_has_expired() {
+    let (disk, clock) = (SimStorage::new(1), Hours::new());
+    let db = timed(&disk, &clock).open().unwrap();
+    let sessions = sessions(&db);
+    sessions.put_expiring("a", "1", hours(2)).unwrap();
+    let mut follower = Follower::open(timed(&disk, &clock)).unwrap();
+    let sees = |follower: &Follower| {
+        let sessions = follower.db().existing_keyspace("sessions").unwrap();
+        sessions.contains_key("a").unwrap()
+    };
+    assert!(sees(&follower));
+    clock.pass(2);
+    assert!(!sees(&follower));
+    // The clock of the system is set back.
+    clock.wall.fetch_sub(2, Ordering::Relaxed);
+    sessions.put("b", "1").unwrap();
+    assert!(follower.catch_up().unwrap());
+    assert!(!sees(&follower));
+    assert!(!follower.catch_up().unwrap());
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod watched;
 mod api;
 mod asynchronous;
 mod bulk_load;
+mod changes;
 mod checkpoint;
 mod clock;
 mod clusters;

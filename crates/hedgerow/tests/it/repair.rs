@@ -180,6 +180,69 @@ fn what_was_set_aside_can_be_put_back() {
 }
 
 #[test]
+fn tables_of_a_tree_that_was_cleared_since_are_passed_over() {
+    let (disk, _) = subject(true);
+    let table = table(&disk, "tables");
+    let old = disk.contents(&table).unwrap();
+    let db = open(&disk);
+    let keyspace = keyspace(&db, true);
+    keyspace.clear().unwrap();
+    put_synced(&keyspace, 1);
+    db.close().unwrap();
+    drop(keyspace);
+    // A crash left it, or an earlier repair.
+    let lost = Path::new(DIR).join("lost");
+    hedgerow::io::Storage::create_dir_all(&disk, &lost).unwrap();
+    for path in [table.clone(), lost.join(table.file_name().unwrap())] {
+        disk.set_contents(path, &old).unwrap();
+        let report = repair(&disk);
+        assert_eq!(report.missing, [], "{report:?}");
+        let found = check(&disk, true, &Contents::new(), &report);
+        assert_eq!(found.len(), 1);
+    }
+}
+
+#[test]
+fn a_range_delete_that_only_the_log_has_is_kept() {
+    let (disk, _) = subject(true);
+    let db = open(&disk);
+    let keyspace = keyspace(&db, true);
+    keyspace.delete_range(key(1)..).unwrap();
+    put_synced(&keyspace, 2);
+    let before = contents(&keyspace);
+    assert_eq!(before.len(), 2);
+    let disk = disk.kill();
+    let report = repair(&disk);
+    assert_eq!(check(&disk, true, &before, &report), before);
+}
+
+#[test]
+fn a_delete_that_was_merged_away_stays_older_than_a_load() {
+    let disk = SimStorage::new(1);
+    let db = open(&disk);
+    let keyspace = keyspace(&db, true);
+    // This write keeps the log.
+    db.keyspace("other", Layout::sorted())
+        .unwrap()
+        .put("k", "")
+        .unwrap();
+    keyspace.put(key(1), "old").unwrap();
+    keyspace.delete(key(1)).unwrap();
+    keyspace.flush().unwrap();
+    keyspace.compact::<&[u8]>(..).unwrap();
+    let loaded = Contents::from([(key(1), b"loaded".to_vec())]);
+    keyspace
+        .bulk_load(loaded.iter().map(Ok::<_, hedgerow::Error>))
+        .unwrap();
+    let disk = disk.kill();
+    let report = repair(&disk);
+    assert_eq!(check(&disk, true, &loaded, &report), loaded);
+    let db = open(&disk);
+    let keyspace = db.existing_keyspace("it").unwrap();
+    assert_eq!(keyspace.get(key(1)).unwrap().unwrap(), "loaded");
+}
+
+#[test]
 fn what_only_a_damaged_log_had_is_told() {
     let disk = SimStorage::new(1);
     let db = open(&disk);

@@ -7,6 +7,7 @@ use crate::base::stats::Operations;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit as RecordedTreeEdit};
 use crate::table::TableFacts;
 use crate::tree::version::edit as recorded;
+use crate::tree::version::edit::Slot;
 use crate::tree::version::edit::Written;
 use crate::tree::version::places::Places;
 
@@ -110,6 +111,11 @@ pub enum Change {
         /// The id of the next partition.
         next_partition: u32,
     },
+    /// Sequence numbers up to this may have been used when trees were removed.
+    Numbered {
+        /// The number.
+        last: SeqNo,
+    },
     /// The log begins with another segment.
     LogStart {
         /// Segments numbered below this are no longer needed.
@@ -124,6 +130,27 @@ pub enum Change {
     },
     /// The database was opened for writing again.
     Opened,
+    /// A slot of the change feed is created, moved or dropped.
+    SetSlot {
+        /// Its name.
+        name: String,
+        /// The slot; `None` if it is dropped.
+        slot: Option<Slot>,
+    },
+    /// Changes without a record in the log, as the change feed reports them.
+    Past {
+        /// Their number.
+        at: SeqNo,
+        /// The changes.
+        edit: Edit,
+    },
+    /// The change feed begins at a later number.
+    FeedStart {
+        /// The oldest segment of the log that is kept.
+        segment: u32,
+        /// The number: only changes behind it are there.
+        at: SeqNo,
+    },
 }
 
 /// The change of one partition's tree by a flush, a merge or a move.
@@ -196,9 +223,16 @@ impl From<&recorded::Change> for Change {
                 next_keyspace,
                 next_partition,
             },
+            Recorded::Numbered { last } => Change::Numbered { last },
             Recorded::LogStart { segment } => Change::LogStart { segment },
             Recorded::Closed { end, last } => Change::Closed { end, last },
             Recorded::Opened => Change::Opened,
+            Recorded::SetSlot { name, slot } => Change::SetSlot { name, slot },
+            Recorded::Past { at, edit } => Change::Past {
+                at,
+                edit: self::edit(&edit),
+            },
+            Recorded::FeedStart { segment, at } => Change::FeedStart { segment, at },
         }
     }
 }

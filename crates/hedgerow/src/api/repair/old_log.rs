@@ -99,7 +99,8 @@ fn segment(storage: &dyn Storage, number: u32, path: &Path, state: &State) -> Re
         for (seqno, op) in (record.header.first_seqno.0..).zip(record.ops()) {
             let op = op?;
             segment.next = segment.next.max(SeqNo(seqno + 1));
-            if flushed_through(state, op.partition) >= SeqNo(seqno) {
+            let is_mark = op.partition == PartitionId::NONE;
+            if is_mark || flushed_through(state, op.partition) >= SeqNo(seqno) {
                 continue;
             }
             segment.entries += 1;

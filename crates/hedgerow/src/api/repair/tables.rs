@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hedgerow_io::{ReadMode, Storage};
 
 use super::{LOST, RepairReport};
-use crate::base::entry::KeyspaceId;
+use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::key_order;
 use crate::base::page::{Page, PageId, PageSource, TableId};
@@ -120,7 +120,8 @@ pub(super) fn set_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Opens and checks every table that was set aside.
+/// Opens and checks every table that was set aside. Tables of trees that were cleared since stay
+/// there.
 pub(super) fn find(
     storage: &dyn Storage,
     places: &[PathBuf],
@@ -135,13 +136,15 @@ pub(super) fn find(
             }
             let path = lost.join(&name);
             match open_whole(storage, &path, known) {
+                Ok(table) if is_cleared(&table.meta, known) => {}
                 Ok(table) => {
                     report.tables += 1;
                     report.entries += table.meta.entries;
                     found.push(table);
                 }
                 Err(error) => {
-                    found.extend(salvage(storage, &path, known, &error, report));
+                    let table = salvage(storage, &path, known, &error, report);
+                    found.extend(table.filter(|table| !is_cleared(&table.meta, known)));
                 }
             }
         }
@@ -180,6 +183,13 @@ pub(super) fn put_away(
         }
     }
     Ok(())
+}
+
+/// Returns true if the keyspace of a table has another tree in the place of the table's.
+fn is_cleared(meta: &TableMeta, known: &State) -> bool {
+    known.keyspaces.contains_key(&KeyspaceId(meta.keyspace))
+        && meta.partition < known.next_partition
+        && !known.trees.contains_key(&PartitionId(meta.partition))
 }
 
 fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<FoundTable> {

@@ -23,7 +23,7 @@ const UNCHANGED_ATTEMPTS: usize = 4;
 
 /// Calls `attempt` with a description and a survey of the log until it has read all that it needs
 /// before the writer changed it.
-pub(super) fn read<T>(
+pub(crate) fn read<T>(
     dir: &Path,
     options: &OpenOptions,
     mut attempt: impl FnMut(State, &Survey) -> Result<T>,

@@ -93,6 +93,9 @@ pub(crate) fn find(dir: &Path, options: &OpenOptions) -> Result<DatabaseFiles> {
         }
         let segment = |&number: &u32| {
             let path = survey.segment_path(number);
+            // A copy has no commit that the database can lose.
+            let synced = storage.sync_file(&path);
+            synced.map_err(|e| Error::io("sync", &path, e))?;
             let file = storage.open(&path, ReadMode::Pread);
             let file = file.map_err(|e| Error::io("open", &path, e))?;
             Ok(DatabaseFile {

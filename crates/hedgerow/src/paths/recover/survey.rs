@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::Storage;
 
-use crate::base::entry::{LogPosition, SeqNo};
+use crate::base::entry::{LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::table::open::{table_name, table_number};
@@ -18,7 +18,7 @@ use crate::tree::wal::segment_reader::{Record, SegmentReader};
 
 /// The extent of the log.
 #[derive(Clone)]
-pub(super) struct Survey {
+pub(crate) struct Survey {
     /// The directory of its segments.
     pub(super) dir: PathBuf,
     /// The segments that hold records, oldest first.
@@ -26,9 +26,9 @@ pub(super) struct Survey {
     /// The number after that of the last segment file.
     pub(super) next_segment: u32,
     /// The position behind the last good record.
-    pub(super) end: LogPosition,
+    pub(crate) end: LogPosition,
     /// The number of the last operation, in the log or in tables.
-    pub(super) last: SeqNo,
+    pub(crate) last: SeqNo,
 }
 
 impl Survey {
@@ -79,7 +79,10 @@ pub(super) fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result
             segment: state.log_start,
             offset: 0,
         },
-        last: in_tables.max(closed_last),
+        last: in_tables
+            .max(closed_last)
+            .max(state.last)
+            .max(state.feed.last()),
     };
     if state.log_start > 0 && numbers.first() != Some(&state.log_start) {
         return Err(
@@ -174,7 +177,7 @@ fn read_to_end(
 fn check_partitions(record: &Record<'_>, state: &State) -> Result<()> {
     for op in record.ops() {
         let id = op?.partition;
-        if id.0 >= state.next_partition {
+        if id.0 >= state.next_partition && id != PartitionId::NONE {
             return Err(Error::corruption(format!(
                 "expected a write to a partition below {}, found one to {}: the manifest has lost records",
                 state.next_partition, id.0

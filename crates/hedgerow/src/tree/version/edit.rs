@@ -63,6 +63,8 @@ pub(crate) enum Change {
         next_keyspace: u32,
         next_partition: u32,
     },
+    /// Sequence numbers up to this may have been used.
+    Numbered { last: SeqNo },
     /// The log begins with another segment.
     LogStart {
         /// Segments numbered below this are no longer needed.
@@ -77,6 +79,38 @@ pub(crate) enum Change {
     },
     /// The database was opened for writing again.
     Opened,
+    /// Creates, moves or drops a slot of the change feed.
+    SetSlot { name: String, slot: Option<Slot> },
+    /// Changes without a record in the log, for the change feed. A close and the start of a log
+    /// say where an earlier log ended and the next one began.
+    Past {
+        /// Their number.
+        at: SeqNo,
+        edit: Edit,
+    },
+    /// The change feed begins at a later number.
+    FeedStart {
+        /// The oldest segment that is kept.
+        segment: u32,
+        at: SeqNo,
+    },
+}
+
+/// A consumer's place in the changes; see [`Db::create_slot`](crate::Db::create_slot).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Slot {
+    /// The number up to which its consumer has all changes.
+    pub position: u64,
+    /// The bytes of log, beyond what the database needs itself, that it keeps at most.
+    pub log_bytes_max: u64,
+}
+
+impl Slot {
+    /// The slot at another position.
+    pub(crate) fn at(self, position: u64) -> Slot {
+        Slot { position, ..self }
+    }
 }
 
 /// A keyspace without its trees.

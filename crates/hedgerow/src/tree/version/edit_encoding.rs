@@ -17,7 +17,7 @@ use crate::base::page::TableId;
 use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
 
-use super::edit::{Change, Edit, KeyspaceDescription, Written};
+use super::edit::{Change, Edit, KeyspaceDescription, Slot, Written};
 use super::options_encoding::{decode_design, decode_layout, encode_design, encode_layout};
 use super::places::{Place, Places};
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
@@ -41,6 +41,10 @@ mod code {
     pub(super) const RENAME_KEYSPACE: u64 = 15;
     pub(super) const SET_TIME_TO_LIVE: u64 = 16;
     pub(super) const CLOCK: u64 = 17;
+    pub(super) const SET_SLOT: u64 = 18;
+    pub(super) const PAST: u64 = 19;
+    pub(super) const FEED_START: u64 = 20;
+    pub(super) const NUMBERED: u64 = 21;
 }
 
 /// Tags of the fields of [`TreeEdit`], and of other changes.
@@ -68,10 +72,18 @@ pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
 }
 
 pub(crate) fn decode_edit(bytes: &[u8]) -> Result<Edit> {
+    decode_changes(bytes, true)
+}
+
+/// Decodes an edit, which may have a past if it is not itself one.
+fn decode_changes(bytes: &[u8], may_have_past: bool) -> Result<Edit> {
     let mut reader = ByteReader::new(bytes);
     let edit = list(&mut reader, "changes of an edit", |reader| {
         let code = reader.varint("change code")?;
         let mut body = ByteReader::new(reader.sized("change")?);
+        if code == code::PAST && !may_have_past {
+            return Err(Error::corruption("expected no past within a past"));
+        }
         let change = decode_change(code, &mut body)?;
         body.finish("a change")?;
         Ok(change)
@@ -138,6 +150,10 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
             varint::put(out, *ms);
             code::CLOCK
         }
+        Change::Numbered { last } => {
+            varint::put(out, last.0);
+            code::NUMBERED
+        }
         Change::SetPlaces(places) => {
             encode_places(places, out);
             code::SET_PLACES
@@ -167,6 +183,9 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
             code::CLOSED
         }
         Change::Opened => code::OPENED,
+        Change::SetSlot { .. } | Change::Past { .. } | Change::FeedStart { .. } => {
+            encode_of_feed(change, out)
+        }
     };
     FieldWriter::new(out).finish();
     code
@@ -185,6 +204,32 @@ fn encode_keyspace(id: KeyspaceId, keyspace: &KeyspaceDescription, out: &mut Vec
         fields.put(tag::MERGE_OPERATOR, name.as_bytes());
     }
     fields.finish();
+}
+
+/// Appends a change of the change feed.
+fn encode_of_feed(change: &Change, out: &mut Vec<u8>) -> u64 {
+    match change {
+        Change::SetSlot { name, slot } => {
+            put_sized(out, name.as_bytes());
+            varint::put(out, u64::from(slot.is_some()));
+            if let Some(slot) = slot {
+                varint::put(out, slot.position);
+                varint::put(out, slot.log_bytes_max);
+            }
+            code::SET_SLOT
+        }
+        Change::Past { at, edit } => {
+            varint::put(out, at.0);
+            put_sized(out, &encode_edit(edit));
+            code::PAST
+        }
+        Change::FeedStart { segment, at } => {
+            varint::put(out, u64::from(*segment));
+            varint::put(out, at.0);
+            code::FEED_START
+        }
+        _ => unreachable!("every other change has its arm"),
+    }
 }
 
 fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
@@ -232,6 +277,9 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
         code::CLOCK => Change::Clock {
             ms: body.varint("time")?,
         },
+        code::NUMBERED => Change::Numbered {
+            last: SeqNo(body.varint("last sequence number")?),
+        },
         code::SET_PLACES => Change::SetPlaces(decode_places(body)?),
         code::TREE => return Ok(Change::Tree(decode_tree_edit(body)?)),
         code::COUNTERS => Change::Counters {
@@ -250,6 +298,24 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
             last: SeqNo(body.varint("last sequence number")?),
         },
         code::OPENED => Change::Opened,
+        code::SET_SLOT => Change::SetSlot {
+            name: name(body)?,
+            slot: match body.varint("slot")? {
+                0 => None,
+                _ => Some(Slot {
+                    position: body.varint("position of a slot")?,
+                    log_bytes_max: body.varint("limit of a slot")?,
+                }),
+            },
+        },
+        code::PAST => Change::Past {
+            at: SeqNo(body.varint("number of past changes")?),
+            edit: decode_changes(body.sized("past changes")?, false)?,
+        },
+        code::FEED_START => Change::FeedStart {
+            segment: body.varint_as("log segment")?,
+            at: SeqNo(body.varint("start of the changes")?),
+        },
         _ => {
             return Err(Error::new(
                 ErrorKind::FormatVersion,

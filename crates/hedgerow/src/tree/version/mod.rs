@@ -3,6 +3,7 @@
 
 pub(crate) mod edit;
 pub(crate) mod edit_encoding;
+pub(crate) mod feed;
 pub(crate) mod manifest;
 pub(crate) mod options_encoding;
 pub(crate) mod places;

@@ -5,6 +5,7 @@
 //! written by a bug.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
@@ -15,6 +16,7 @@ use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::{check_depth, check_ranges, regrouped};
 
 use super::edit::{Change, Edit, KeyspaceDescription, Written};
+use super::feed::Feed;
 use super::places::Places;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
@@ -46,6 +48,8 @@ pub(crate) struct State {
     pub(crate) next_table: u64,
     pub(crate) next_keyspace: u32,
     pub(crate) next_partition: u32,
+    /// The last sequence number that may have been used when trees were removed.
+    pub(crate) last: SeqNo,
     pub(crate) log_start: u32,
     /// The directories of the files.
     pub(crate) places: Places,
@@ -55,6 +59,8 @@ pub(crate) struct State {
     pub(crate) clock: u64,
     /// The end of the log and its last number, if the database was closed.
     pub(crate) closed: Option<(LogPosition, SeqNo)>,
+    /// The slots, and what is kept for them.
+    pub(crate) feed: Arc<Feed>,
 }
 
 impl TreeDescription {
@@ -215,14 +221,47 @@ impl State {
                 raise(&mut self.next_keyspace, *next_keyspace);
                 raise(&mut self.next_partition, *next_partition);
             }
+            Change::Numbered { last } => {
+                check_number("sequence", last.0, SeqNo::OPENED_MAX.0)?;
+                raise(&mut self.last, *last);
+            }
             Change::LogStart { segment } => {
                 check_number("log segment", (*segment).into(), NUMBERS_MAX)?;
                 raise(&mut self.log_start, *segment);
             }
             Change::Closed { end, last } => self.closed = Some((*end, *last)),
             Change::Opened => self.closed = None,
+            Change::SetSlot { name, slot } => Arc::make_mut(&mut self.feed).set_slot(name, *slot),
+            Change::Past { at, edit } => {
+                check_number("sequence", at.0, SeqNo::OPENED_MAX.0)?;
+                Arc::make_mut(&mut self.feed).add(*at, edit);
+            }
+            Change::FeedStart { segment, at } => {
+                check_number("sequence", at.0, SeqNo::OPENED_MAX.0)?;
+                let keyspaces = State::of_feed(&self.feed, *at)?.keyspaces;
+                let base = keyspaces
+                    .iter()
+                    .map(|(id, keyspace)| keyspace.creation(*id));
+                Arc::make_mut(&mut self.feed).begin_at(*segment, *at, base.collect());
+            }
         }
         Ok(())
+    }
+
+    /// The keyspaces at a number that is not before the start of a feed.
+    pub(crate) fn of_feed(feed: &Feed, at: SeqNo) -> Result<State> {
+        let mut state = State::default();
+        for (_, edit) in feed.past.iter().filter(|(number, _)| *number <= at) {
+            state.apply_keyspaces(edit)?;
+        }
+        Ok(state)
+    }
+
+    /// Applies the changes of keyspaces, without those of their tables.
+    pub(crate) fn apply_keyspaces(&mut self, edit: &Edit) -> Result<()> {
+        let is_of_tables = |change: &&Change| matches!(change, Change::Tree(_));
+        let mut changes = edit.iter().filter(|change| !is_of_tables(change));
+        changes.try_for_each(|change| self.apply(change))
     }
 
     /// The description of a table.
@@ -231,8 +270,9 @@ impl State {
         tree.tables.get(&id).map(|(_, meta)| meta)
     }
 
-    /// Records that all files are in the database's own directory.
+    /// Makes it the state of a copy: all files are in one directory, and nobody reads its changes.
     pub(crate) fn gather(&mut self) {
+        self.feed = Arc::default();
         self.places = Places::default();
         let tables = self
             .trees
@@ -289,12 +329,16 @@ impl State {
         edit.push(Change::LogStart {
             segment: self.log_start,
         });
+        if self.last > SeqNo(0) {
+            edit.push(Change::Numbered { last: self.last });
+        }
         if self.clock > 0 {
             edit.push(Change::Clock { ms: self.clock });
         }
         if let Some((end, last)) = self.closed {
             edit.push(Change::Closed { end, last });
         }
+        edit.extend(self.feed.snapshot());
         edit
     }
 

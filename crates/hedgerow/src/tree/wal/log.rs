@@ -83,10 +83,22 @@ pub(crate) struct LiveSegment {
     number: u32,
     /// The number from which its records count.
     first_seqno: SeqNo,
+    /// The number from which its records begin; set when it is begun.
+    from: AtomicU64,
     path: PathBuf,
     file: Arc<dyn Segment>,
     /// `None` until the segment is sealed.
     pins: Mutex<Option<Pins>>,
+}
+
+/// A segment that only slots need.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) number: u32,
+    /// The number from which its records begin.
+    pub(crate) from: SeqNo,
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
 }
 
 /// The highest number that each partition wrote into a segment, without the partitions already
@@ -251,6 +263,8 @@ struct Segments {
     live: VecDeque<Arc<LiveSegment>>,
     /// Prepared, in the order of their numbers.
     spares: VecDeque<Arc<LiveSegment>>,
+    /// Older than the live ones, oldest first.
+    kept: VecDeque<Kept>,
     /// Files whose records are no longer needed.
     retired: Vec<(PathBuf, u64)>,
     next_number: u32,
@@ -295,6 +309,7 @@ impl Log {
         };
         log.prepare_spare(0, first_seqno)?;
         let segment = log.take_spare(0).expect("a spare was just prepared");
+        segment.from.store(first_seqno.0, Ordering::Relaxed);
         Ok((log, Tail::new(segment)))
     }
 
@@ -320,6 +335,7 @@ impl Log {
             .drain(..)
             .map(|(partition, latest)| (partition, SeqNo(latest.load(Ordering::Relaxed))))
             .collect();
+        segment.from.store(next_seqno.0, Ordering::Relaxed);
         let before = lock(&seal.segment.pins).replace(highest);
         assert!(before.is_none(), "a segment is sealed once");
         *tail = Tail::new(segment);
@@ -555,6 +571,7 @@ impl Log {
         segments.spares.push_back(Arc::new(LiveSegment {
             number,
             first_seqno: next_seqno,
+            from: AtomicU64::new(next_seqno.0),
             path,
             file,
             pins: Mutex::default(),
@@ -602,7 +619,8 @@ impl Log {
     /// Retires the segments numbered below `first_needed`. The manifest must say durably that they
     /// are not needed. Their records are durable elsewhere or dropped, so no thread waits for their
     /// sync; `durable` moves past them.
-    pub(crate) fn retire(&self, first_needed: u32) {
+    /// Those numbered from `kept` on are kept for slots.
+    pub(crate) fn retire(&self, first_needed: u32, kept: u32) {
         let start = LogPosition {
             segment: first_needed,
             offset: 0,
@@ -624,7 +642,62 @@ impl Log {
                 segments.live.pop_front()
             };
             let Some(segment) = segment else { return };
-            self.reuse(segment.path.clone(), segment.file.capacity_bytes());
+            let kept_segment = Kept {
+                number: segment.number,
+                from: SeqNo(segment.from.load(Ordering::Relaxed)),
+                path: segment.path.clone(),
+                bytes: segment.file.capacity_bytes(),
+            };
+            match segment.number >= kept {
+                true => self.keep(kept_segment),
+                false => self.reuse(kept_segment.path, kept_segment.bytes),
+            }
+        }
+    }
+
+    /// Keeps a segment behind those that are kept already.
+    pub(crate) fn keep(&self, segment: Kept) {
+        lock(&self.segments).kept.push_back(segment);
+    }
+
+    /// The oldest segment that has changes for slots, each with its position and the bytes that it
+    /// keeps at most, and the number before its records. A slot that would keep more has lost its
+    /// place.
+    pub(crate) fn needed_by(&self, slots: impl Iterator<Item = (SeqNo, u64)>) -> (u32, SeqNo) {
+        let segments = lock(&self.segments);
+        let live = segments.live.front();
+        let live = live.map_or((u32::MAX, SeqNo(u64::MAX)), |it| {
+            (it.number, SeqNo(it.from.load(Ordering::Relaxed)))
+        });
+        let needed = slots.filter_map(|(position, bytes_max)| {
+            let kept = segments.kept.iter().rev();
+            let mut bytes = 0;
+            let mut oldest = live;
+            for segment in kept {
+                if oldest.1.0 <= position.0 + 1 {
+                    break;
+                }
+                bytes += segment.bytes;
+                oldest = (segment.number, segment.from);
+            }
+            (bytes <= bytes_max).then_some(oldest)
+        });
+        let (segment, from) = needed.min().unwrap_or(live);
+        (segment, SeqNo(from.0.saturating_sub(1)))
+    }
+
+    /// Lets go of the kept segments numbered below `needed`.
+    pub(crate) fn release_kept(&self, needed: u32) {
+        loop {
+            let mut segments = lock(&self.segments);
+            if segments.kept.front().is_none_or(|it| it.number >= needed) {
+                return;
+            }
+            let Some(segment) = segments.kept.pop_front() else {
+                return;
+            };
+            drop(segments);
+            self.reuse(segment.path, segment.bytes);
         }
     }
 

@@ -26,6 +26,10 @@ pub(crate) const VERSION: u32 = 0;
 /// lengths.
 pub(crate) const OP_OVERHEAD_BYTES_MAX: usize = 1 + 5 + 5 + 5;
 
+/// The payload of a mark: a delete of the empty key in no partition. It stands for a number that
+/// has no other record.
+pub(crate) const MARK: [u8; 7] = [0, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F, 0];
+
 const MAGIC: [u8; 8] = *b"hedgelog";
 /// This bit in the place of a full record's payload size marks a short record.
 const SHORT: u32 = 1 << 31;

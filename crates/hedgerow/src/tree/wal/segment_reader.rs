@@ -89,6 +89,11 @@ impl SegmentReader {
         }
     }
 
+    /// Forgets what was read ahead: the writer may have written there since.
+    pub(crate) fn forget_ahead(&mut self) {
+        self.window.bytes.clear();
+    }
+
     /// The next record; `None` at the first bad one, and from then on.
     pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
         if self.header.is_none() {

@@ -215,6 +215,22 @@ fn any_change() -> impl Strategy<Value = Change> {
                 next_partition,
             }
         }),
+        any::<u64>().prop_map(|last| Change::Numbered { last: SeqNo(last) }),
+        (any::<String>(), any::<Option<(u64, u64)>>()).prop_map(|(name, slot)| Change::SetSlot {
+            name,
+            slot: slot.map(|(position, log_bytes_max)| Slot {
+                position,
+                log_bytes_max,
+            }),
+        }),
+        (any::<u64>(), any::<u32>()).prop_map(|(at, segment)| Change::FeedStart {
+            segment,
+            at: SeqNo(at),
+        }),
+        (any::<u64>(), any_tree_edit()).prop_map(|(at, edit)| Change::Past {
+            at: SeqNo(at),
+            edit: vec![Change::Tree(edit), Change::Opened],
+        }),
         any::<u32>().prop_map(|segment| Change::LogStart { segment }),
         any::<(u32, u32, u64)>().prop_map(|(segment, offset, last)| Change::Closed {
             end: LogPosition { segment, offset },

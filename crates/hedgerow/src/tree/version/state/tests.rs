@@ -196,7 +196,7 @@ proptest! {
         let storage = hedgerow_io::sim::SimStorage::new(1);
         let dir = std::path::Path::new("/db");
         hedgerow_io::Storage::create_dir_all(&storage, dir).unwrap();
-        let shared = std::sync::Arc::new(storage.clone());
+        let shared = Arc::new(storage.clone());
         let mut file = manifest::Manifest::create(shared, dir, &edits[0]).unwrap();
         for edit in &edits[1..] {
             file.append(edit).unwrap();

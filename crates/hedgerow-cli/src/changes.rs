@@ -1,0 +1,185 @@
+//! `hedgerow changes`: the commits of a database as JSON lines, also beside the process that has it
+//! open.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use hedgerow::{Commit, CommitChange, Expiry, LoadOp};
+use serde_json::{Value, json};
+
+use crate::database::DatabaseArguments;
+use crate::encoding::{self, Encoding, EncodingArguments};
+use crate::exit::Failure;
+use crate::interrupt::Interrupt;
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow slot create --db people index
+  hedgerow changes --db people --slot index
+  hedgerow changes --db people --since 81234 --follow
+
+Each line is a change. The last change of a commit has `\"ends\": true`; resume behind its `commit`.
+The changes of a bulk load are its entries. Times are milliseconds since 1970.";
+
+/// The time of a look for more, after which Ctrl-C is noticed.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Prints the commits of a database in their order, as JSON lines.
+///
+/// The database keeps them for a slot, which `slot create` makes. Another process may have it open.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+
+    #[command(flatten)]
+    encoding: EncodingArguments,
+
+    /// Begins behind the commit with this number.
+    #[arg(long, value_name = "NUMBER", required_unless_present = "slot")]
+    since: Option<u64>,
+
+    /// Begins at the position of this slot.
+    #[arg(long, value_name = "NAME", conflicts_with = "since")]
+    slot: Option<String>,
+
+    /// Waits for more, until Ctrl-C.
+    #[arg(long)]
+    follow: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen()?;
+    let builder = arguments.database.existing()?;
+    let since = match (&arguments.slot, arguments.since) {
+        (Some(name), _) => builder.slot(name)?.position,
+        (None, since) => since.unwrap_or(0),
+    };
+    let mut changes = builder.changes_since(since)?;
+    let encoding = arguments.encoding.choice();
+    let mut out = io::stdout().lock();
+    loop {
+        for commit in changes.by_ref() {
+            print(&commit?, encoding, &mut out)?;
+        }
+        out.flush().map_err(|e| Failure::output(&e))?;
+        let mut has_more = false;
+        while arguments.follow && !has_more && !interrupt.came() {
+            has_more = changes.wait(PATIENCE)?;
+        }
+        if !has_more {
+            return Ok(());
+        }
+    }
+}
+
+fn print(commit: &Commit, encoding: Encoding, out: &mut impl Write) -> Result<(), Failure> {
+    let number = commit.number;
+    let mut print = |mut line: Value, ends: bool| {
+        line["commit"] = json!(number);
+        if ends {
+            line["ends"] = json!(true);
+        }
+        writeln!(out, "{line}").map_err(|e| Failure::output(&e))
+    };
+    for (i, change) in commit.changes.iter().enumerate() {
+        let is_last = i + 1 == commit.changes.len();
+        let CommitChange::Load { keyspace, tables } = change else {
+            print(object(change, encoding), is_last)?;
+            continue;
+        };
+        let mut left = tables.entries();
+        for entry in tables.read()? {
+            let (key, op) = entry?;
+            left = left.saturating_sub(1);
+            let keyspace = keyspace.clone();
+            let change = match op {
+                LoadOp::Put(value) => put(keyspace, key, value, Expiry::Never),
+                LoadOp::PutExpiring(value, expiry) => put(keyspace, key, value, expiry),
+                LoadOp::Merge(operand) => CommitChange::Merge {
+                    keyspace,
+                    key,
+                    operand,
+                },
+                _ => CommitChange::Delete { keyspace, key },
+            };
+            print(object(&change, encoding), is_last && left == 0)?;
+        }
+    }
+    Ok(())
+}
+
+fn put(keyspace: String, key: Vec<u8>, value: Vec<u8>, expiry: Expiry) -> CommitChange {
+    CommitChange::Put {
+        keyspace,
+        key,
+        value,
+        expiry,
+    }
+}
+
+fn object(change: &CommitChange, encoding: Encoding) -> Value {
+    let show = |bytes: &[u8]| encoding.encode_json(bytes);
+    match change {
+        CommitChange::Put {
+            keyspace,
+            key,
+            value,
+            expiry,
+        } => {
+            let (key, value) = (show(key), show(value));
+            let mut put = json!({ "op": "put", "keyspace": keyspace, "key": key, "value": value });
+            if let Some(ms) = expiry.unix_millis() {
+                put["expires"] = json!(ms);
+            }
+            put
+        }
+        CommitChange::Merge {
+            keyspace,
+            key,
+            operand,
+        } => json!({
+            "op": "merge",
+            "keyspace": keyspace,
+            "key": show(key),
+            "operand": show(operand),
+        }),
+        CommitChange::Delete { keyspace, key } => {
+            json!({ "op": "delete", "keyspace": keyspace, "key": show(key) })
+        }
+        CommitChange::DeleteRange { keyspace, from, to } => json!({
+            "op": "delete-range",
+            "keyspace": keyspace,
+            "from": show(from),
+            "to": to.as_deref().map(show),
+        }),
+        CommitChange::DeletePrefix { keyspace, prefix } => {
+            json!({ "op": "delete-prefix", "keyspace": keyspace, "prefix": show(prefix) })
+        }
+        CommitChange::Create { keyspace, layout } => json!({
+            "op": "create",
+            "keyspace": keyspace,
+            "order": layout.order.to_string(),
+            "partitions": layout.partitioning.to_string(),
+            "merge_operator": layout.merge_operator.as_deref(),
+        }),
+        CommitChange::SetMergeOperator { keyspace, name } => {
+            json!({ "op": "set-merge-operator", "keyspace": keyspace, "name": name })
+        }
+        CommitChange::SetTimeToLive {
+            keyspace,
+            time_to_live,
+        } => json!({
+            "op": "set-time-to-live",
+            "keyspace": keyspace,
+            "milliseconds": time_to_live.map(|it| it.as_millis() as u64),
+        }),
+        CommitChange::Rename { keyspace, to } => {
+            json!({ "op": "rename", "keyspace": keyspace, "to": to })
+        }
+        CommitChange::Clear { keyspace } => json!({ "op": "clear", "keyspace": keyspace }),
+        CommitChange::Drop { keyspace } => json!({ "op": "drop", "keyspace": keyspace }),
+        other => json!({ "op": "unknown", "text": format!("{other:?}") }),
+    }
+}

@@ -1,0 +1,248 @@
+//! Replicas: databases that apply the changes of another one, over any transport.
+//!
+//! [`send`] writes changes to a writer of bytes, [`Replica::receive`] applies them from a reader of
+//! bytes. Begin with a copy: create a slot, make a backup and restore it; the slot keeps everything
+//! behind the backup.
+//!
+//! ```
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let [db_dir, repository, copy] = ["db", "backups", "copy"].map(|it| dir.path().join(it));
+//! use hedgerow::{Db, Layout};
+//! use hedgerow_copies::backup::{Options, Repository};
+//! use hedgerow_copies::replica::{Replica, send};
+//!
+//! let db = Db::open(&db_dir)?;
+//! let users = db.keyspace("users", Layout::sorted())?;
+//! db.create_slot("copy", 1 << 30)?;
+//! let repository = Repository::new(repository);
+//! let backup = repository.create(&Db::builder(&db_dir), Options::default(), |_| true)?;
+//! repository.restore(None, &copy, |_| true)?;
+//! let mut replica = Replica::open(Db::open(&copy)?, backup.last)?;
+//!
+//! users.put(b"ada", b"1815")?;
+//! let mut bytes = Vec::new();
+//! send(&mut db.changes_since(replica.position())?, &mut bytes)?;
+//! replica.receive(&mut bytes.as_slice())?;
+//! let copied = replica.db().existing_keyspace("users").expect("it was copied");
+//! assert_eq!(copied.get(b"ada")?.as_deref(), Some(&b"1815"[..]));
+//! db.confirm_slot("copy", replica.position())?;
+//! # Ok::<(), hedgerow::Error>(())
+//! ```
+//!
+//! The replica has the operands and the times to live of the other database. Its values expire at
+//! the same times, each by its own clock. It needs the same merge operators; designs are its own.
+//!
+//! The replica stores its position together with each commit. So it may crash at any moment, and
+//! resumes where it was. Every frame is checked. A commit is applied as a whole, except that a
+//! commit of several loads, clears or renames is applied one by one; after a crash between, the
+//! commit is applied again.
+
+mod frame;
+
+use std::io::{Read, Write};
+
+use hedgerow::{Changes, CommitChange, Db, Durability, Error, ErrorKind, Keyspace, Layout, Result};
+
+use frame::{Frame, Reader, Receiver};
+
+/// The keyspace of a replica in which it keeps its position.
+pub const OWN_KEYSPACE: &str = "hedgerow.replica";
+
+const POSITION: &[u8] = b"position";
+
+/// Writes all commits that are there now. Returns the number of the last one, as
+/// [`Changes::number`] does.
+/// Cost: reads the log and the tables of loads.
+///
+/// # Errors
+/// Those of the changes; `Io` if the bytes cannot be written. Send again from the replica's
+/// position then.
+pub fn send(changes: &mut Changes, out: &mut impl Write) -> Result<u64> {
+    let mut after = changes.number();
+    while let Some(commit) = changes.next() {
+        frame::write_commit(&commit?, after, out)?;
+        after = changes.number();
+    }
+    let flushed = out.flush();
+    flushed.map_err(|e| frame::refused("send changes", e))?;
+    Ok(after)
+}
+
+/// A database that applies the changes of another one.
+///
+/// Nobody else may write to it. Reads are like those of any database.
+pub struct Replica {
+    db: Db,
+    own: Keyspace,
+    position: u64,
+}
+
+impl Replica {
+    /// A replica in a database that has the commits of another one up to `copied`, if it never was
+    /// a replica before. Otherwise it continues where it was.
+    ///
+    /// # Errors
+    /// `Corruption` of the stored position; as [`Db::keyspace`].
+    pub fn open(db: Db, copied: u64) -> Result<Replica> {
+        let own = db.keyspace(OWN_KEYSPACE, Layout::sorted())?;
+        let position = match own.get(POSITION)? {
+            None => copied,
+            Some(stored) => match <[u8; 8]>::try_from(&*stored) {
+                Ok(bytes) => u64::from_le_bytes(bytes),
+                Err(_) => {
+                    let message = format!("expected a position, found {} bytes", stored.len());
+                    return Err(Error::new(ErrorKind::Corruption, message));
+                }
+            },
+        };
+        Ok(Replica { db, own, position })
+    }
+
+    /// The database.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// The number of the last commit that was applied: what to send begins behind it.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Applies all commits up to the end of the input, and makes them durable. Returns the position
+    /// then. Commits that were applied before are skipped.
+    ///
+    /// # Errors
+    /// `Corruption` of the bytes, `Gap` if commits between are missing, `Io` of the input, those of
+    /// writing. `Unsupported` for an operand whose merge operator is not registered here: open the
+    /// database with it and continue. Commits up to the position are applied; the rest is not.
+    pub fn receive(&mut self, input: &mut impl Read) -> Result<u64> {
+        let mut reader = Reader::new(input);
+        while let Some(frame) = reader.next()? {
+            self.apply(&mut reader, frame)?;
+        }
+        self.db.sync()?;
+        Ok(self.position)
+    }
+
+    fn apply(&mut self, reader: &mut Reader<'_, impl Read>, first: Frame) -> Result<()> {
+        let (number, is_old) = (first.number, first.number <= self.position);
+        if first.after > self.position {
+            let (oldest, position) = (first.after, self.position);
+            let message =
+                format!("expected the commit behind {position}, found that behind {oldest}");
+            return Err(Error::new(ErrorKind::Gap { oldest }, message));
+        }
+        let mut receiver = Receiver::new(reader, first);
+        let mut batch = self.db.batch();
+        while let Some(change) = receiver.change()? {
+            if is_old {
+                receiver.skip_load(&change)?;
+                continue;
+            }
+            match change {
+                frame::Received::Write(change) => self.add(&mut batch, change)?,
+                frame::Received::Whole(change) => self.change(change)?,
+                frame::Received::Load(keyspace) => {
+                    let keyspace = self.keyspace(&keyspace)?;
+                    keyspace.bulk_load_ops(receiver.entries())?;
+                }
+            }
+        }
+        if is_old {
+            return Ok(());
+        }
+        batch.put(&self.own, POSITION, number.to_le_bytes())?;
+        batch.commit(Durability::Buffered)?;
+        self.position = number;
+        Ok(())
+    }
+
+    fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.db.existing_keyspace(name).ok_or_else(|| {
+            let message = format!("expected a change of a keyspace of the replica, found `{name}`");
+            Error::new(ErrorKind::Corruption, message)
+        })
+    }
+
+    fn add(&self, batch: &mut hedgerow::Batch, change: CommitChange) -> Result<()> {
+        match change {
+            CommitChange::Put {
+                keyspace,
+                key,
+                value,
+                expiry,
+            } => {
+                batch.put_expiring(&self.keyspace(&keyspace)?, key, value, expiry)?;
+            }
+            CommitChange::Merge {
+                keyspace,
+                key,
+                operand,
+            } => {
+                batch.merge(&self.keyspace(&keyspace)?, key, operand)?;
+            }
+            CommitChange::Delete { keyspace, key } => {
+                batch.delete(&self.keyspace(&keyspace)?, key)?;
+            }
+            CommitChange::DeleteRange { keyspace, from, to } => {
+                let keyspace = self.keyspace(&keyspace)?;
+                match to {
+                    Some(to) => drop(batch.delete_range(&keyspace, from..to)?),
+                    None => drop(batch.delete_range(&keyspace, from..)?),
+                }
+            }
+            CommitChange::DeletePrefix { keyspace, prefix } => {
+                batch.delete_prefix(&self.keyspace(&keyspace)?, prefix)?;
+            }
+            other => return Err(unexpected(&other)),
+        }
+        Ok(())
+    }
+
+    /// Applies a change of a keyspace, perhaps for the second time.
+    fn change(&self, change: CommitChange) -> Result<()> {
+        match change {
+            CommitChange::Create { keyspace, layout } => {
+                self.db.keyspace(&keyspace, layout)?;
+            }
+            CommitChange::Rename { keyspace, to } => {
+                if self.db.existing_keyspace(&keyspace).is_some() {
+                    self.db.rename_keyspace(&keyspace, &to)?;
+                }
+            }
+            CommitChange::SetMergeOperator { keyspace, name } => {
+                let layout = self.keyspace(&keyspace)?.layout().merge_operator(name);
+                self.db.keyspace(&keyspace, layout)?;
+            }
+            CommitChange::SetTimeToLive {
+                keyspace,
+                time_to_live,
+            } => self.keyspace(&keyspace)?.set_time_to_live(time_to_live)?,
+            CommitChange::Clear { keyspace } => self.keyspace(&keyspace)?.clear()?,
+            CommitChange::Drop { keyspace } => {
+                if self.db.existing_keyspace(&keyspace).is_some() {
+                    self.db.drop_keyspace(&keyspace)?;
+                }
+            }
+            other => return Err(unexpected(&other)),
+        }
+        Ok(())
+    }
+}
+
+fn unexpected(change: &CommitChange) -> Error {
+    let message = format!("expected a change that a replica knows, found {change:?}");
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+/// The changes of a commit that are applied as one batch.
+fn is_write(change: &CommitChange) -> bool {
+    matches!(
+        change,
+        CommitChange::Put { .. }
+            | CommitChange::Merge { .. }
+            | CommitChange::Delete { .. }
+            | CommitChange::DeleteRange { .. }
+            | CommitChange::DeletePrefix { .. }
+    )
+}

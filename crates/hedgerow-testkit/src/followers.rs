@@ -1,0 +1,662 @@
+//! A writer and those that follow it: a consumer of its changes, a follower beside it, a replica on
+//! another machine. Each of them crashes at any moment. A seed determines everything.
+//!
+//! These statements must hold:
+//!
+//! * Commits come in the order of their numbers. When a consumer has all of them, it has exactly
+//!   the contents of the database, also after any crash of the writer. So it never has a commit
+//!   that the writer loses.
+//! * A follower sees every write that has reached the system, and never an earlier state again.
+//! * A replica that has received everything has the contents of the writer, also if it crashed or
+//!   the transport was cut.
+//!
+//! Contents are values with their times of expiry. All clocks are one, which passes by hours.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow::io::sim::{SimClock, SimStorage};
+use hedgerow::io::{Clock, Environment, Storage};
+use hedgerow::{
+    Builder, CommitChange, Compression, Db, Design, Durability, Error, ErrorKind, Expiry, Follower,
+    KeyOrder, Keyspace, Layout, LoadOp, PrefixRule, Result, repair_with,
+};
+use hedgerow_copies::backup::{Options, Repository};
+use hedgerow_copies::replica::{OWN_KEYSPACE, Replica, send};
+
+use crate::operator;
+use crate::order;
+use crate::random::Random;
+
+/// The value of a key, and the milliseconds since 1970 at which it expires.
+type Timed = (Vec<u8>, Option<u64>);
+/// Keyspaces by name, with what there is for a key.
+type Contents<T = Timed> = BTreeMap<String, BTreeMap<Vec<u8>, T>>;
+
+/// A consumer's knowledge of a key.
+#[derive(Debug, Default)]
+struct Known {
+    value: Option<Timed>,
+    /// The operands since, the oldest first.
+    operands: Vec<Vec<u8>>,
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+const SLOT: &str = "consumer";
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Makes one run.
+///
+/// # Errors
+/// The first violation, or an error of a call that must succeed.
+pub fn run(seed: u64) -> std::result::Result<(), String> {
+    let mut world = World::new(seed).map_err(|e| e.to_string())?;
+    for step in 0..120 {
+        let stepped = world.step();
+        stepped.map_err(|e| format!("step {step}, {}: {e}", world.doing))?;
+    }
+    let ended = world.check_everybody();
+    ended.map_err(|e| format!("at the end: {e}"))
+}
+
+struct World {
+    random: Random,
+    disk: SimStorage,
+    db: Option<Db>,
+    clock: Arc<SimClock>,
+    /// The contents that follow from the changes.
+    consumed: Contents<Known>,
+    position: u64,
+    follower: Option<Follower>,
+    replica_disk: SimStorage,
+    replica: Option<Replica>,
+    written: u64,
+    copies: u64,
+    /// A run has one repair.
+    is_repaired: bool,
+    doing: &'static str,
+}
+
+impl World {
+    fn new(seed: u64) -> Result<World> {
+        let mut world = World {
+            random: Random::new(seed),
+            disk: SimStorage::new(seed),
+            db: None,
+            clock: Arc::default(),
+            consumed: Contents::new(),
+            position: 0,
+            follower: None,
+            replica_disk: SimStorage::new(seed ^ 1),
+            replica: None,
+            written: 0,
+            copies: 0,
+            is_repaired: false,
+            doing: "opening",
+        };
+        world.open()?;
+        world.begin_anew()?;
+        world.write()?;
+        Ok(world)
+    }
+
+    fn environment(&self, disk: &SimStorage) -> Environment {
+        Environment {
+            clock: self.clock.clone(),
+            ..Environment::simulated(disk, 3)
+        }
+    }
+
+    fn builder(&self, disk: &SimStorage) -> Builder {
+        Db::builder("/db")
+            .environment(self.environment(disk))
+            .merge_operator(operator::Notes)
+            .memory_budget(1 << 20)
+            .log_segment_bytes(8 << 10)
+            .log_bytes_max(32 << 10)
+    }
+
+    fn open(&mut self) -> Result<()> {
+        self.db = Some(self.builder(&self.disk).open()?);
+        Ok(())
+    }
+
+    fn db(&self) -> Result<&Db> {
+        self.db
+            .as_ref()
+            .ok_or_else(|| wrong("the database is closed".to_owned()))
+    }
+
+    fn open_replica(&mut self, begin: u64) -> Result<()> {
+        let db = self.builder(&self.replica_disk).open()?;
+        self.replica = Some(Replica::open(db, begin)?);
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let (doing, act): (_, fn(&mut World) -> Result<()>) = match self.random.below(25) {
+            0..=9 => ("writing", World::write),
+            10..=12 => ("changing keyspaces", World::change_keyspaces),
+            13 => ("loading", World::load),
+            14 | 15 => ("merging", World::merge),
+            16 | 17 => ("consuming", World::consume_some),
+            18 | 19 => ("following", World::follow),
+            20 | 21 => ("replicating", World::replicate),
+            22 => ("crashing the writer", World::crash_writer),
+            23 => ("waiting", World::wait),
+            _ => ("crashing the replica", World::crash_replica),
+        };
+        self.doing = doing;
+        act(self)
+    }
+
+    // ---- the writer ----
+
+    fn keyspace(&mut self) -> Result<Keyspace> {
+        let name = *self.random.pick(&NAMES);
+        if let Some(keyspace) = self.db()?.existing_keyspace(name) {
+            return Ok(keyspace);
+        }
+        let mut layout = match self.random.below(5) {
+            0 | 1 => Layout::sorted(),
+            2 => Layout::sorted().hash(3),
+            3 => Layout::semi_sorted(PrefixRule::Bytes(2)).hash(2),
+            _ => Layout::hashed(),
+        };
+        if self.random.one_in(2) {
+            layout = layout.merge_operator(operator::NAME);
+        }
+        let design = Design {
+            compression: Compression::None,
+            block_bytes: 512,
+            table_bytes: Some(4 << 10),
+            memtable_bytes: Some(8 << 10),
+            ..Design::default()
+        };
+        self.db()?.keyspace_with(name, layout, design)
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let number = self.random.below(60);
+        // The operator of scripts treats keys of odd and even lengths in two ways.
+        let digits = 2 + number as usize % 2;
+        format!("{number:0digits$}").into_bytes()
+    }
+
+    fn expiry(&mut self) -> Expiry {
+        Expiry::In(HOUR * self.random.range(1, 5) as u32)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.clock.advance(HOUR * self.random.range(1, 3) as u32);
+        Ok(())
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        self.written += 1;
+        let long = self.random.skewed(400) as usize;
+        format!("{}-{}", self.written, "x".repeat(long)).into_bytes()
+    }
+
+    fn write(&mut self) -> Result<()> {
+        for _ in 0..=self.random.below(12) {
+            let keyspace = self.keyspace()?;
+            let layout = keyspace.layout();
+            let (key, value) = (self.key(), self.value());
+            match self.random.below(14) {
+                0 => keyspace.delete(&key)?,
+                1 => match layout.order {
+                    KeyOrder::Sorted => keyspace.delete_range(key..value)?,
+                    KeyOrder::SemiSorted(_) => keyspace.delete_prefix(&key[..2])?,
+                    _ => {}
+                },
+                2 if layout.order == KeyOrder::Sorted => keyspace.delete_range(key..)?,
+                3 => {
+                    let other = self.keyspace()?;
+                    let mut batch = self.db()?.batch();
+                    batch.put(&keyspace, &key, value)?;
+                    batch.delete(&other, &key)?;
+                    if layout.merge_operator.is_some() {
+                        batch.merge(&keyspace, &key, b"!batch")?;
+                    }
+                    batch.commit(Durability::Buffered)?;
+                }
+                4..=7 if layout.merge_operator.is_some() => {
+                    keyspace.merge(key, &value[..value.len().min(3)])?
+                }
+                8 => {
+                    let expiry = self.expiry();
+                    keyspace.put_expiring(key, value, expiry)?;
+                }
+                9 => {
+                    let expiry = self.expiry();
+                    keyspace.set_expiry(key, expiry).map(drop)?;
+                }
+                10 => keyspace.put_with(key, value, Durability::Synced)?,
+                _ => keyspace.put(key, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn change_keyspaces(&mut self) -> Result<()> {
+        let name = *self.random.pick(&NAMES);
+        let Some(keyspace) = self.db()?.existing_keyspace(name) else {
+            return self.keyspace().map(drop);
+        };
+        match self.random.below(5) {
+            0 => keyspace.clear(),
+            1 => self.db()?.drop_keyspace(name),
+            2 => {
+                let layout = keyspace.layout().merge_operator(operator::NAME);
+                self.db()?.keyspace(name, layout).map(drop)
+            }
+            3 => {
+                let hours = self.random.below(4) as u32;
+                keyspace.set_time_to_live((hours > 0).then(|| HOUR * hours))
+            }
+            _ => {
+                let to = *self.random.pick(&NAMES);
+                match self.db()?.existing_keyspace(to) {
+                    None => self.db()?.rename_keyspace(name, to),
+                    Some(_) => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn load(&mut self) -> Result<()> {
+        let keyspace = self.keyspace()?;
+        let mut entries = BTreeMap::new();
+        for _ in 0..=self.random.below(30) {
+            entries.insert(self.key(), self.value());
+        }
+        if self.random.one_in(2) {
+            let outside = (&self.disk as _, "/outside".as_ref());
+            return order::load(&keyspace, entries.into_iter().collect(), outside).map(drop);
+        }
+        let merges = keyspace.layout().merge_operator.is_some();
+        let ops = entries.into_iter().map(|(key, value)| {
+            let op = match self.random.below(4) {
+                0 => LoadOp::PutExpiring(value, self.expiry()),
+                1 if merges => LoadOp::Merge(value),
+                2 => LoadOp::Delete,
+                _ => LoadOp::Put(value),
+            };
+            Ok::<_, Error>((key, op))
+        });
+        keyspace.bulk_load_ops(ops).map(drop)
+    }
+
+    fn merge(&mut self) -> Result<()> {
+        match self.random.below(3) {
+            0 => self.db()?.flush(),
+            1 => self.db()?.sync(),
+            _ => {
+                let keyspace = self.keyspace()?;
+                match keyspace.scan_all() {
+                    Ok(_) => keyspace.compact::<&[u8]>(..),
+                    Err(_) => keyspace.flush(),
+                }
+            }
+        }
+    }
+
+    fn crash_writer(&mut self) -> Result<()> {
+        let way = self.random.below(10);
+        self.doing = match way {
+            0..=2 => "killing the writer",
+            3 | 4 => "closing the writer",
+            5 => "repairing the writer",
+            _ => "cutting the writer off",
+        };
+        match way {
+            0..=2 => self.disk = self.disk.kill(),
+            3..=5 => {
+                if way == 5 {
+                    // A repair forgets what the consumer lacks.
+                    self.consume(usize::MAX)?;
+                }
+                if let Some(db) = self.db.take() {
+                    db.close()?;
+                }
+            }
+            _ => {
+                self.disk = self.disk.crash();
+                // The next opening may be cut, too.
+                if self.random.one_in(2) {
+                    self.disk.crash_after(self.random.below(40));
+                    drop(self.builder(&self.disk).open());
+                    self.disk = self.disk.crash();
+                }
+            }
+        }
+        if way == 5 && !self.is_repaired {
+            return self.repair();
+        }
+        self.open()?;
+        self.follower = None;
+        self.check_consumer()
+    }
+
+    /// A repair forgets the slots. Whoever follows begins anew, with a copy.
+    fn repair(&mut self) -> Result<()> {
+        self.is_repaired = true;
+        repair_with(self.builder(&self.disk))?;
+        self.open()?;
+        self.follow()?;
+        self.begin_anew()
+    }
+
+    /// Makes a new slot, and gives the replica a copy. The consumer has everything: from a copy it
+    /// could not tell operands from the value under them, which may expire.
+    fn begin_anew(&mut self) -> Result<()> {
+        let old = self.db()?.slots()?;
+        old.keys().try_for_each(|name| self.db()?.drop_slot(name))?;
+        self.position = self.db()?.create_slot(SLOT, 1 << 30)?;
+        self.copies += 1;
+        let copy = format!("/copy-{}", self.copies);
+        let environment = self.environment(&self.disk);
+        let repository = Repository::new("/backups").environment(environment);
+        let builder = self.builder(&self.disk);
+        let backup = repository.create(&builder, Options::default(), |_| true)?;
+        repository.restore(None, &copy, |_| true)?;
+        self.replica = None;
+        self.replica_disk = SimStorage::new(self.copies);
+        for dir in ["tables", "filters", "log"] {
+            let made = Path::new("/db").join(dir);
+            let made = self.replica_disk.create_dir_all(&made);
+            made.map_err(|e| wrong(e.to_string()))?;
+        }
+        for path in self.disk.paths() {
+            if let Ok(rest) = path.strip_prefix(&copy) {
+                let bytes = self.disk.contents(&path);
+                let to = Path::new("/db").join(rest);
+                let copied = bytes.and_then(|bytes| self.replica_disk.set_contents(to, &bytes));
+                copied.map_err(|e| wrong(e.to_string()))?;
+            }
+        }
+        self.open_replica(backup.last)
+    }
+
+    // ---- those that follow ----
+
+    /// Applies some changes, read here or from the files.
+    fn consume(&mut self, commits_max: usize) -> Result<()> {
+        let mut changes = match self.random.one_in(2) {
+            true => self.db()?.changes_since(self.position)?,
+            false => self.builder(&self.disk).changes_since(self.position)?,
+        };
+        for commit in changes.by_ref().take(commits_max) {
+            let commit = commit?;
+            if commit.number <= self.position {
+                let (found, position) = (commit.number, self.position);
+                return Err(wrong(format!(
+                    "expected a commit behind {position}, found {found}"
+                )));
+            }
+            self.position = commit.number;
+            for change in commit.changes {
+                apply(&mut self.consumed, change)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn consume_some(&mut self) -> Result<()> {
+        let some = self.random.below(30) as usize;
+        self.consume(some)?;
+        // The slot keeps what the replica needs, too.
+        let replica = self.replica.as_ref().map_or(0, Replica::position);
+        let confirmed = self.position.min(replica);
+        let slot = self.db()?.slots()?[SLOT];
+        if self.random.one_in(2) && confirmed > slot.position {
+            self.db()?.confirm_slot(SLOT, confirmed)?;
+        }
+        Ok(())
+    }
+
+    fn check_consumer(&mut self) -> Result<()> {
+        self.consume(usize::MAX)?;
+        let now = self.clock.unix_millis();
+        let present = |map: &BTreeMap<Vec<u8>, Known>| {
+            let entries = map.iter();
+            let entries = entries.filter_map(|(k, known)| Some((k.clone(), known.at(k, now)?)));
+            entries.collect()
+        };
+        let consumed = self.consumed.iter();
+        let consumed = consumed.map(|(name, map)| (name.clone(), present(map)));
+        same("the consumer", &consumed.collect(), &contents(self.db()?)?)
+    }
+
+    fn follow(&mut self) -> Result<()> {
+        match &mut self.follower {
+            Some(follower) => drop(follower.catch_up()?),
+            None => self.follower = Some(Follower::open(self.builder(&self.disk))?),
+        }
+        let Some(follower) = &self.follower else {
+            return Ok(());
+        };
+        let lag = follower.stats()?.lag_writes;
+        if lag > 0 {
+            return Err(wrong(format!("expected no lag, found one of {lag}")));
+        }
+        same(
+            "the follower",
+            &contents(follower.db())?,
+            &contents(self.db()?)?,
+        )
+    }
+
+    /// Sends what the replica lacks. The transport may be cut.
+    fn replicate(&mut self) -> Result<()> {
+        let Some(position) = self.replica.as_ref().map(Replica::position) else {
+            return Ok(());
+        };
+        let mut changes = match self.random.one_in(2) {
+            true => self.db()?.changes_since(position)?,
+            false => self.builder(&self.disk).changes_since(position)?,
+        };
+        let mut bytes = Vec::new();
+        send(&mut changes, &mut bytes)?;
+        let is_cut = self.random.one_in(3);
+        if is_cut {
+            bytes.truncate(self.random.below(bytes.len() as u64 + 1) as usize);
+        }
+        let Some(replica) = &mut self.replica else {
+            return Ok(());
+        };
+        let received = replica.receive(&mut bytes.as_slice());
+        if is_cut {
+            return Ok(());
+        }
+        received?;
+        self.check_replica()
+    }
+
+    fn check_replica(&self) -> Result<()> {
+        let Some(replica) = &self.replica else {
+            return Ok(());
+        };
+        let mut copied = contents(replica.db())?;
+        copied.remove(OWN_KEYSPACE);
+        same("the replica", &copied, &contents(self.db()?)?)
+    }
+
+    fn crash_replica(&mut self) -> Result<()> {
+        let Some(before) = self.replica.take().map(|it| it.position()) else {
+            return Ok(());
+        };
+        self.replica_disk = match self.random.one_in(2) {
+            true => self.replica_disk.kill(),
+            false => self.replica_disk.crash(),
+        };
+        self.open_replica(0)?;
+        let after = self.replica.as_ref().map_or(0, Replica::position);
+        // The position before the first commit is not stored.
+        if after == 0 {
+            self.consume(usize::MAX)?;
+            return self.begin_anew();
+        }
+        // A transport that was cut may leave commits that are not durable yet.
+        match after <= before {
+            true => Ok(()),
+            false => Err(wrong(format!(
+                "expected a position up to {before}, found {after}"
+            ))),
+        }
+    }
+
+    fn check_everybody(&mut self) -> Result<()> {
+        self.check_consumer()?;
+        self.follow()?;
+        let Some(replica) = &mut self.replica else {
+            return Ok(());
+        };
+        let mut bytes = Vec::new();
+        let db = self.db.as_ref();
+        let db = db.ok_or_else(|| wrong("the database is closed".to_owned()))?;
+        send(&mut db.changes_since(replica.position())?, &mut bytes)?;
+        replica.receive(&mut bytes.as_slice())?;
+        replica.db().verify()?;
+        db.verify()?;
+        self.check_replica()
+    }
+}
+
+/// Everything in a database.
+fn contents(db: &Db) -> Result<Contents> {
+    let mut all = Contents::new();
+    for name in db.keyspaces() {
+        let Some(keyspace) = db.existing_keyspace(&name) else {
+            continue;
+        };
+        let mut map = BTreeMap::new();
+        for entry in keyspace.scan_unordered()? {
+            let (key, value) = entry?;
+            let expiry = keyspace.expiry(&key)?;
+            let at = expiry.and_then(Expiry::unix_millis);
+            map.insert(key.to_vec(), (value.to_vec(), at));
+        }
+        all.insert(name, map);
+    }
+    Ok(all)
+}
+
+impl Known {
+    fn put(value: Vec<u8>, expiry: Expiry) -> Known {
+        Known {
+            value: Some((value, expiry.unix_millis())),
+            operands: Vec::new(),
+        }
+    }
+
+    /// The value at a time. Operands apply to no value when the one under them has expired.
+    fn at(&self, key: &[u8], now: u64) -> Option<Timed> {
+        let is_there = |(_, at): &&Timed| at.is_none_or(|at| now < at);
+        let (value, expires) = match self.value.as_ref().filter(is_there) {
+            Some((value, at)) => (Some(value.clone()), *at),
+            None => (None, None),
+        };
+        let operands = self.operands.iter();
+        let value = operands.fold(value, |value, it| {
+            operator::apply(key, value.as_deref(), it)
+        });
+        Some((value?, expires))
+    }
+}
+
+fn map<'a>(
+    contents: &'a mut Contents<Known>,
+    name: &str,
+) -> Result<&'a mut BTreeMap<Vec<u8>, Known>> {
+    let found = contents.get_mut(name);
+    found.ok_or_else(|| wrong(format!("expected a keyspace, found none named `{name}`")))
+}
+
+/// Applies a change as a consumer of its own would.
+fn apply(contents: &mut Contents<Known>, change: CommitChange) -> Result<()> {
+    match change {
+        CommitChange::Put {
+            keyspace,
+            key,
+            value,
+            expiry,
+        } => drop(map(contents, &keyspace)?.insert(key, Known::put(value, expiry))),
+        CommitChange::Merge {
+            keyspace,
+            key,
+            operand,
+        } => {
+            let known = map(contents, &keyspace)?.entry(key).or_default();
+            known.operands.push(operand);
+        }
+        CommitChange::Delete { keyspace, key } => drop(map(contents, &keyspace)?.remove(&key)),
+        CommitChange::DeleteRange { keyspace, from, to } => {
+            let is_in = |key: &Vec<u8>| *key >= from && to.as_ref().is_none_or(|to| key < to);
+            map(contents, &keyspace)?.retain(|key, _| !is_in(key));
+        }
+        CommitChange::DeletePrefix { keyspace, prefix } => {
+            map(contents, &keyspace)?.retain(|key, _| !key.starts_with(&prefix));
+        }
+        CommitChange::Load { keyspace, tables } => {
+            let map = map(contents, &keyspace)?;
+            for entry in tables.read()? {
+                let (key, op) = entry?;
+                match op {
+                    LoadOp::PutExpiring(value, expiry) => {
+                        drop(map.insert(key, Known::put(value, expiry)));
+                    }
+                    LoadOp::Merge(operand) => map.entry(key).or_default().operands.push(operand),
+                    LoadOp::Delete => drop(map.remove(&key)),
+                    other => return Err(wrong(format!("expected an entry, found {other:?}"))),
+                }
+            }
+        }
+        CommitChange::Clear { keyspace } => map(contents, &keyspace)?.clear(),
+        CommitChange::SetMergeOperator { keyspace, .. }
+        | CommitChange::SetTimeToLive { keyspace, .. } => drop(map(contents, &keyspace)?),
+        CommitChange::Create { keyspace, .. } => {
+            if contents.insert(keyspace.clone(), BTreeMap::new()).is_some() {
+                return Err(wrong(format!("`{keyspace}` was created twice")));
+            }
+        }
+        CommitChange::Rename { keyspace, to } => {
+            let moved = std::mem::take(map(contents, &keyspace)?);
+            contents.remove(&keyspace);
+            contents.insert(to, moved);
+        }
+        CommitChange::Drop { keyspace } => {
+            map(contents, &keyspace)?;
+            contents.remove(&keyspace);
+        }
+        other => return Err(wrong(format!("expected a known change, found {other:?}"))),
+    }
+    Ok(())
+}
+
+fn same(who: &str, found: &Contents, expected: &Contents) -> Result<()> {
+    let names = |of: &Contents| of.keys().cloned().collect::<Vec<_>>();
+    if names(found) != names(expected) {
+        let (found, expected) = (names(found), names(expected));
+        return Err(wrong(format!("expected {expected:?}, {who} has {found:?}")));
+    }
+    for ((name, found), expected) in found.iter().zip(expected.values()) {
+        for key in found.keys().chain(expected.keys()) {
+            let (found, expected) = (found.get(key), expected.get(key));
+            if found != expected {
+                let key = key.escape_ascii();
+                return Err(wrong(format!(
+                    "expected {expected:?} for `{key}` of `{name}`, {who} has {found:?}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::Corruption, message)
+}
