@@ -111,6 +111,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::put`].
+    #[inline]
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,

@@ -94,6 +94,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    #[inline]
     pub(crate) fn from_code(code: u8) -> Result<Kind> {
         Ok(match code {
             0 => Kind::Delete,
@@ -101,13 +102,14 @@ impl Kind {
             2 => Kind::Merge,
             3 => Kind::RangeDelete,
             4 => Kind::ValueRef,
-            _ => {
-                return Err(Error::corruption(format!(
-                    "expected an entry kind of 0 to 4, found {code}"
-                )));
-            }
+            _ => return Err(unknown_kind(code)),
         })
     }
+}
+
+#[cold]
+fn unknown_kind(code: u8) -> Error {
+    Error::corruption(format!("expected an entry kind of 0 to 4, found {code}"))
 }
 
 /// Properties of one entry, a set of bits. Unknown bits are `Corruption` when decoded.
@@ -127,13 +129,12 @@ impl Flags {
     pub(crate) const COVERS: Flags = Flags(4);
     const KNOWN: u8 = 7;
 
+    #[inline]
     pub(crate) fn from_bits(bits: u8) -> Result<Flags> {
-        if bits & !Flags::KNOWN != 0 {
-            return Err(Error::corruption(format!(
-                "expected entry flags within 0x07, found {bits:#04x}"
-            )));
+        match bits & !Flags::KNOWN {
+            0 => Ok(Flags(bits)),
+            _ => Err(unknown_flags(bits)),
         }
-        Ok(Flags(bits))
     }
 
     pub(crate) fn bits(self) -> u8 {
@@ -143,6 +144,13 @@ impl Flags {
     pub(crate) fn has(self, flags: Flags) -> bool {
         self.0 & flags.0 == flags.0
     }
+}
+
+#[cold]
+fn unknown_flags(bits: u8) -> Error {
+    Error::corruption(format!(
+        "expected entry flags within 0x07, found {bits:#04x}"
+    ))
 }
 
 /// Kind and flags in 16 bits, as memtables store them: kind in the low byte, flags in the high one.
@@ -184,6 +192,7 @@ impl Tag {
         self.kind as u16 | (u16::from(self.flags.bits()) << 8)
     }
 
+    #[inline]
     pub(crate) fn from_bits(bits: u16) -> Result<Tag> {
         let [kind, flags] = bits.to_le_bytes();
         Ok(Tag {
@@ -283,13 +292,18 @@ pub(crate) fn check_value(value: &[u8]) -> Result<()> {
 }
 
 /// Checks a value as it is stored with a tag.
+#[inline]
 pub(crate) fn check_stored(tag: Tag, value: &[u8]) -> Result<()> {
-    let front = front_bytes(tag);
-    if value.len() > VALUE_BYTES_MAX + front {
-        return Err(Error::invalid(format!(
-            "expected a value of at most {VALUE_BYTES_MAX} bytes, found {} bytes",
-            value.len() - front
-        )));
+    let bytes = value.len().saturating_sub(front_bytes(tag));
+    match bytes <= VALUE_BYTES_MAX {
+        true => Ok(()),
+        false => Err(too_long(bytes)),
     }
-    Ok(())
+}
+
+#[cold]
+fn too_long(bytes: usize) -> Error {
+    Error::invalid(format!(
+        "expected a value of at most {VALUE_BYTES_MAX} bytes, found {bytes} bytes"
+    ))
 }

@@ -202,8 +202,8 @@ pub(crate) fn get_if_cached(
     Ok(answer)
 }
 
-/// The newest version of a key in the tables.
-#[inline]
+/// The newest version of a key in the tables. Gets call it from one place, so it is a part of them.
+#[inline(always)]
 fn in_tables(
     engine: &Engine,
     version: &Version,
@@ -391,6 +391,7 @@ impl Answer {
 
     /// Its meaning. `page` is that of [`Answer::value_page`]; without it, an out-of-line value is
     /// returned as an empty one.
+    #[inline(always)]
     fn value(self, engine: &Engine, page: Option<Page>) -> Result<Found> {
         if self.seqno.0 > engine.publisher.published() {
             self.wait_until_published(engine)?;
@@ -406,7 +407,7 @@ impl Answer {
     }
 
     /// Its bytes as they are stored, with `page` as [`Answer::value`] gets it.
-    #[inline]
+    #[inline(always)]
     fn stored(self, engine: &Engine, page: Option<Page>) -> Result<Slice> {
         Ok(match (self.value, page) {
             (FoundValue::InBlock(bytes), _) => engine.slice(bytes),
@@ -420,6 +421,7 @@ impl Answer {
     }
 }
 
+#[inline(always)]
 fn read_value(
     engine: &Engine,
     answer: Answer,

@@ -195,7 +195,9 @@ pub(crate) fn commit(
         writer.log.sync_through(reserved.place.end())?;
     }
     count(engine, ops, &reserved.memtables);
-    flush_crowded(engine, &crowded);
+    if !crowded.is_empty() {
+        flush_crowded(engine, &crowded);
+    }
     if engine.memory.pool.take_shortage() {
         background::spawn(engine, Priority::Log, |engine| engine.memory.pool.prepare());
     }
@@ -504,22 +506,13 @@ fn apply(
     let mut insert = |i: usize, op: &WriteOp<'_>, key: &[u8]| {
         let seqno = SeqNo(reserved.first.0 + i as u64);
         let memtable = reserved.memtables.get(i);
-        if op.tag.kind == Kind::RangeDelete {
-            let keyspace = &op.partition.keyspace;
-            let delete = keyspace.range_tombstone(op.user_key, op.value, seqno);
-            let delete = delete.expect("a range is checked before it is committed");
-            if memtable.delete_range(delete) >= RANGES_MAX {
-                crowded.push(op.partition.id);
+        match op.tag.kind {
+            Kind::RangeDelete => delete_range(op, memtable, seqno, crowded),
+            Kind::Merge if engine.publisher.published() >= reserved.first.0 - 1 => {
+                covering::insert(op, memtable, (key, seqno));
             }
-            return;
+            _ => memtable.insert(key, seqno, op.tag, op.value),
         }
-        if op.tag == Tag::MERGE
-            && engine.publisher.published() >= reserved.first.0 - 1
-            && let Some((tag, value)) = covering::folded(op, memtable, (key, seqno))
-        {
-            return memtable.insert(key, seqno, tag, &value);
-        }
-        memtable.insert(key, seqno, op.tag, op.value);
     };
     if let [op] = ops {
         let mut scratch = Vec::new();
@@ -541,16 +534,31 @@ fn apply(
     }
 }
 
-/// Seals the active memtables of these partitions, so that they are flushed.
-fn flush_crowded(engine: &Arc<Engine>, partitions: &[PartitionId]) {
-    if !partitions.is_empty() {
-        let catalog = engine.catalog.load();
-        let crowded = partitions
-            .iter()
-            .filter_map(|id| catalog.partitions.get(id));
-        // The commit has succeeded, also if the database is closed now.
-        drop(seal_all(engine, crowded));
+/// Adds a range delete to its memtable.
+#[cold]
+fn delete_range(
+    op: &WriteOp<'_>,
+    memtable: &Memtable,
+    seqno: SeqNo,
+    crowded: &mut Vec<PartitionId>,
+) {
+    let keyspace = &op.partition.keyspace;
+    let delete = keyspace.range_tombstone(op.user_key, op.value, seqno);
+    let delete = delete.expect("a range is checked before it is committed");
+    if memtable.delete_range(delete) >= RANGES_MAX {
+        crowded.push(op.partition.id);
     }
+}
+
+/// Seals the active memtables of these partitions, so that they are flushed.
+#[cold]
+fn flush_crowded(engine: &Arc<Engine>, partitions: &[PartitionId]) {
+    let catalog = engine.catalog.load();
+    let crowded = partitions
+        .iter()
+        .filter_map(|id| catalog.partitions.get(id));
+    // The commit has succeeded, also if the database is closed now.
+    drop(seal_all(engine, crowded));
 }
 
 fn count(engine: &Engine, ops: &[WriteOp<'_>], memtables: &Memtables) {

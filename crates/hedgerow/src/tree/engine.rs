@@ -225,11 +225,16 @@ impl KeyspaceCell {
 
     #[inline]
     fn check_not(&self, gone: &AtomicBool) -> Result<()> {
-        if gone.load(Ordering::Acquire) {
-            let why = format!("the keyspace `{}` was dropped", self.facts.name());
-            return Err(Error::new(ErrorKind::Closed, why));
+        match gone.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(self.is_gone()),
         }
-        Ok(())
+    }
+
+    #[cold]
+    fn is_gone(&self) -> Error {
+        let why = format!("the keyspace `{}` was dropped", self.facts.name());
+        Error::new(ErrorKind::Closed, why)
     }
 }
 

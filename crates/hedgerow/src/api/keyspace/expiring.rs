@@ -1,5 +1,6 @@
 //! Values that expire, and updates, which keep the time of expiry.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::Keyspace;
@@ -139,6 +140,7 @@ impl Keyspace {
     }
 
     /// Puts a value that expires at a time in milliseconds, or never.
+    #[inline]
     pub(super) fn write_put(
         &self,
         key: &[u8],
@@ -147,7 +149,20 @@ impl Keyspace {
         condition: Option<Condition<'_>>,
         durability: Durability,
     ) -> Result<bool> {
-        let (tag, stored) = expiry::stored(at, value);
+        if at.is_none() {
+            return self.write(Tag::PUT, key, value, condition, durability);
+        }
+        self.write_expiring(key, expiry::stored(at, value), condition, durability)
+    }
+
+    #[cold]
+    fn write_expiring(
+        &self,
+        key: &[u8],
+        (tag, stored): (Tag, Cow<'_, [u8]>),
+        condition: Option<Condition<'_>>,
+        durability: Durability,
+    ) -> Result<bool> {
         self.write(tag, key, &stored, condition, durability)
     }
 

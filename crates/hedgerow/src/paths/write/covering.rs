@@ -12,9 +12,17 @@ use crate::tree::memtable::Memtable;
 /// Longer results are left to flushes and merges: they would be copied again by every operand.
 const FOLDED_BYTES_MAX: usize = 64;
 
-/// The entry of an operand, if it takes up older versions in the memtable. Everything with a
-/// smaller number must be in the memtable.
-pub(super) fn folded(
+/// Adds an operand to its memtable, with what it takes up. Everything with a smaller number must be
+/// in the memtable.
+pub(super) fn insert(op: &WriteOp<'_>, memtable: &Memtable, (order_key, seqno): (&[u8], SeqNo)) {
+    match folded(op, memtable, (order_key, seqno)) {
+        Some((tag, value)) => memtable.insert(order_key, seqno, tag, &value),
+        None => memtable.insert(order_key, seqno, op.tag, op.value),
+    }
+}
+
+/// The entry of an operand, if it takes up older versions in the memtable.
+fn folded(
     op: &WriteOp<'_>,
     memtable: &Memtable,
     (order_key, seqno): (&[u8], SeqNo),

@@ -68,6 +68,7 @@ impl Memtable {
     }
 
     /// Announces an entry of a record that ends at `log_end`. Inside the commit's critical section.
+    #[inline]
     pub(crate) fn reserve(&self, bytes: usize, log_end: LogPosition) {
         let contents = self.contents.get_or_init(|| {
             Box::new(Contents {
