@@ -67,6 +67,9 @@ pub(crate) struct Arguments {
     /// [default: as the database counted, else 1]
     #[arg(long, value_name = "FRACTION")]
     overwrites: Option<f64>,
+    /// The fraction of puts that are operands of a merge operator, which gets of their keys look up
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
+    operands: f64,
     /// The steps of a scan [default: as the database counted, else 10]
     #[arg(long, value_name = "N")]
     scan_entries: Option<f64>,
@@ -200,6 +203,7 @@ impl Arguments {
         };
         let workload = Workload {
             overwrites: self.overwrites.unwrap_or(found.overwrites),
+            operands: self.operands,
             scan_entries: self.scan_entries.unwrap_or(found.scan_entries),
             ..found
         };
@@ -509,6 +513,7 @@ fn workload_object(workload: &Workload) -> Value {
         "key_bytes": workload.key_bytes,
         "value_bytes": workload.value_bytes,
         "overwrites": workload.overwrites,
+        "operands": workload.operands,
         "scan_entries": workload.scan_entries,
     })
 }

@@ -54,6 +54,20 @@ pub(crate) struct Arguments {
     /// The share of writes that delete a key, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     deletes: f64,
+    /// The share of writes that delete a range of keys, 0 to 1
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value_t = 0.0,
+        requires = "range_entries"
+    )]
+    range_deletes: f64,
+    /// The mean number of entries that such a delete covers
+    #[arg(long, value_name = "N", default_value_t = 0.0)]
+    range_entries: f64,
+    /// The number of later writes after which a value expires [default: never]
+    #[arg(long, value_name = "N", value_parser = number)]
+    time_to_live: Option<u64>,
     /// The size at which memtables are flushed [default: follows from the budget]
     #[arg(long, value_name = "SIZE", value_parser = arguments::bytes)]
     memtable_size: Option<u64>,
@@ -140,6 +154,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         overwrites: arguments.overwrites,
         keys: arguments.keys,
         deletes: arguments.deletes,
+        range_deletes: arguments.range_deletes,
+        range_entries: arguments.range_entries,
+        time_to_live: arguments.time_to_live,
         merge_threads: arguments.merge_threads,
         pace: arguments.pace,
         seed: arguments.seed,

@@ -131,6 +131,131 @@ fn entries_are_written_as_often_as_the_simulator_says() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
+/// The writes of a store with one of the operations beside puts and deletes.
+#[derive(Debug, Clone, Copy)]
+enum Beside {
+    /// Every second write is an operand.
+    Operands,
+    /// One of a hundred writes deletes a range of this many of the live entries.
+    Ranges(u64),
+    /// A value lives for this many writes.
+    TimeToLive(u64),
+}
+
+/// The writes per entry by the engine and the entries in its tables, as means over [`WRITES`].
+fn measured_beside(design: &Design, beside: Beside, keys: Option<u64>) -> (f64, f64) {
+    let (disk, clock) = (SimStorage::new(1), Arc::new(SimClock::new()));
+    let environment = Environment {
+        clock: clock.clone(),
+        ..Environment::simulated(&disk, 7)
+    };
+    let builder = Db::builder(DIR).environment(environment);
+    let db = builder.memory_budget(MEMORY_BUDGET).open().unwrap();
+    let layout = Layout::sorted().merge_operator("max");
+    let store = db.keyspace_with("plain", layout, design.clone()).unwrap();
+    if let Beside::TimeToLive(writes) = beside {
+        store
+            .set_time_to_live(Some(Duration::from_secs(writes)))
+            .unwrap();
+    }
+    let value = [7; VALUE_BYTES];
+    let (mut i, mut live) = (0, 0.0);
+    let (mut entry_writes, mut entries) = (0.0, 0.0);
+    for to in WRITES {
+        while i < to {
+            let number = keys.map_or(i, |keys| scattered(!i) % keys);
+            let mut key = [0; KEY_BYTES];
+            key[..8].copy_from_slice(&scattered(number).to_be_bytes());
+            key[8..].copy_from_slice(&number.to_be_bytes());
+            match beside {
+                Beside::Operands if i % 2 == 0 => store.merge(key, value).unwrap(),
+                Beside::Ranges(each) if i % 100 == 99 => {
+                    // A range of as many of the live keys, from a key on that looks drawn.
+                    let width = (each as f64 / live * u64::MAX as f64) as u64;
+                    let from = scattered(number);
+                    let end = from.saturating_add(width);
+                    store
+                        .delete_range(from.to_be_bytes()..end.to_be_bytes())
+                        .unwrap();
+                    live -= each as f64;
+                }
+                _ => {
+                    store.put(key, value).unwrap();
+                    live += 1.0;
+                }
+            }
+            i += 1;
+            // A write takes a second.
+            clock.advance(Duration::from_secs(1));
+        }
+        store.wait_until_merged().unwrap();
+        let stats = db.stats();
+        let flushed = to - store.stats().memtable_entries;
+        entry_writes += (stats.flush_entries + stats.merge_entries) as f64 / flushed as f64;
+        let levels = store.stats().levels;
+        entries += levels.iter().map(|level| level.entries as f64).sum::<f64>();
+    }
+    let count = WRITES.len() as f64;
+    (entry_writes / count, entries / count)
+}
+
+/// Compares the writes per entry and the entries in tables with those of the simulator.
+#[test]
+fn operands_ranges_and_expiry_cost_what_the_simulator_says() {
+    let mut missed = Vec::new();
+    for policy in ["leveling:4,partitioned", "tiering:4", "garnering:2,0.8"] {
+        for (beside, keys, tolerances) in [
+            (Beside::Operands, Some(75_000), [0.03, 0.05]),
+            (Beside::Ranges(30), None, [0.04, 0.04]),
+            (Beside::TimeToLive(50_000), None, [0.04, 0.04]),
+            (Beside::TimeToLive(50_000), Some(75_000), [0.04, 0.2]),
+        ] {
+            let design = design(policy.parse().unwrap());
+            let (entry_writes, entries) = measured_beside(&design, beside, keys);
+            let (mut writes_predicted, mut entries_predicted) = (0.0, 0.0);
+            for writes in WRITES {
+                let mut simulation = Simulation {
+                    entries: writes,
+                    key_bytes: KEY_BYTES as u64,
+                    value_bytes: VALUE_BYTES as u64,
+                    design: design.clone(),
+                    memory_budget: MEMORY_BUDGET,
+                    overwrites: keys.map_or(Overwrites::None, |_| Overwrites::Uniform),
+                    keys,
+                    ..Simulation::default()
+                };
+                match beside {
+                    Beside::Operands => {}
+                    Beside::Ranges(each) => {
+                        simulation.range_deletes = 0.01;
+                        simulation.range_entries = each as f64;
+                    }
+                    Beside::TimeToLive(writes) => simulation.time_to_live = Some(writes),
+                }
+                let report = simulate(&simulation).unwrap();
+                let end = report.points.last().unwrap();
+                let of_levels = end.levels.iter().map(|level| level.entries as f64);
+                writes_predicted += end.entry_writes / WRITES.len() as f64;
+                entries_predicted += of_levels.sum::<f64>() / WRITES.len() as f64;
+            }
+            let off = [
+                writes_predicted / entry_writes - 1.0,
+                entries_predicted / entries - 1.0,
+            ];
+            println!(
+                "{policy} {beside:?} {keys:?}: {entry_writes:.2} writes, predicted \
+                 {writes_predicted:.2} ({:+.1} %); {entries:.0} entries, predicted \
+                 {entries_predicted:.0} ({:+.1} %)",
+                100.0 * off[0],
+                100.0 * off[1],
+            );
+            let is_off = { off.iter().zip(tolerances) }.any(|(off, most)| off.abs() > most);
+            missed.extend(is_off.then_some((policy, beside, keys, off)));
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
 /// Enough for memtables of 256 MiB.
 const MEMORY: u64 = 16 << 30;
 

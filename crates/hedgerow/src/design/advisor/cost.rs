@@ -8,6 +8,8 @@
 //! miss  = n probe + n p (read + seek)                          n = average runs probed
 //! hit   = read + seek + (n + 1)/2 probe + p (n - 1)/2 (read + seek)
 //! seek  = n' (read + seek)                                      n' = average runs
+//! get   = hit (1 + o v)        o = share of puts that are operands, v = entries above the last
+//!                              level over those of it: the entries of a key above its value
 //! write = W (bytes (1/write rate + 1/read rate) + merge),       W = (a + 1)/2, a = max(1, ratio/K)
 //! ```
 
@@ -152,23 +154,30 @@ pub(crate) struct Share {
     /// The part of the data here, and in deeper levels.
     pub(crate) here: f64,
     pub(crate) below: f64,
+    /// The entries above the last level over those of it.
+    pub(crate) above_last: f64,
 }
 
 impl Share {
     /// A level's part of the average cost of an operation.
     pub(crate) fn weigh(&self, workload: &Workload, costs: &Costs) -> f64 {
-        let mix = &workload.mix;
-        (mix.miss + mix.get * self.below) * costs.miss_us
-            + mix.get * self.here * costs.hit_us
+        let (mix, gets) = (&workload.mix, workload.mix.get * self.lookups(workload));
+        (mix.miss + gets * self.below) * costs.miss_us
+            + gets * self.here * costs.hit_us
             + (mix.scan + mix.long_scan) * self.seek_us(costs)
             + mix.put * costs.put_us
     }
 
+    /// The lookups of a get of a present key: one for its value, one for each operand above it.
+    pub(crate) fn lookups(&self, workload: &Workload) -> f64 {
+        1.0 + workload.operands * self.above_last
+    }
+
     /// Random reads in a level per operation.
     pub(crate) fn reads(&self, workload: &Workload, costs: &Costs) -> f64 {
-        let mix = &workload.mix;
-        (mix.miss + mix.get * self.below) * costs.miss_reads
-            + mix.get * self.here * costs.hit_reads
+        let (mix, gets) = (&workload.mix, workload.mix.get * self.lookups(workload));
+        (mix.miss + gets * self.below) * costs.miss_reads
+            + gets * self.here * costs.hit_reads
             + (mix.scan + mix.long_scan) * costs.seek_reads
     }
 
@@ -186,6 +195,7 @@ impl Share {
         let share = |i: usize| Share {
             here: entries[i] / all,
             below: entries[i + 1..].iter().sum::<f64>() / all,
+            above_last: all / entries[entries.len() - 1] - 1.0,
         };
         (0..entries.len()).map(share).collect()
     }

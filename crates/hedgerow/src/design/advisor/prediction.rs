@@ -155,12 +155,14 @@ impl Tree {
             let costs = level.costs(workload, device);
             sum.cost_us += share.weigh(workload, &costs);
             sum.miss_us += costs.miss_us;
-            sum.hit_us += share.here * costs.hit_us + share.below * costs.miss_us;
+            let lookups = share.lookups(workload);
+            sum.hit_us += lookups * (share.here * costs.hit_us + share.below * costs.miss_us);
             sum.scan_us += share.seek_us(&costs);
             sum.long_scan_us += share.seek_us(&costs);
             sum.put_us += costs.put_us;
             sum.miss_reads += costs.miss_reads;
-            sum.hit_reads += share.here * costs.hit_reads + share.below * costs.miss_reads;
+            sum.hit_reads +=
+                lookups * (share.here * costs.hit_reads + share.below * costs.miss_reads);
             sum.seek_reads += costs.seek_reads;
             sum.entry_writes += level.writes;
             sum.runs += runs_average(level.runs);

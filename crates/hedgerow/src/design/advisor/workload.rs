@@ -117,6 +117,9 @@ pub struct Workload {
     pub value_bytes: f64,
     /// The fraction of puts of existing keys, 0 to 1. Overwrites make a tree larger than its data.
     pub overwrites: f64,
+    /// The fraction of puts that are operands of a merge operator, 0 to 1. A get of a key looks up
+    /// each operand that no merge has met yet.
+    pub operands: f64,
     /// Steps of a short scan.
     pub scan_entries: f64,
     /// Steps of a long scan.
@@ -132,14 +135,15 @@ impl Workload {
             key_bytes: 16.0,
             value_bytes: 100.0,
             overwrites: 1.0,
+            operands: 0.0,
             scan_entries: 10.0,
             long_scan_entries: 10_000.0,
         }
     }
 
     /// The recent operations on a keyspace, over its data. Scans have their mean length, which
-    /// determines their cost. Only overwrites found by merges count, which are too few while a
-    /// store grows.
+    /// determines their cost. Operands count as puts. Only overwrites found by merges count, which
+    /// are too few while a store grows.
     ///
     /// # Errors
     ///
@@ -205,6 +209,7 @@ impl Workload {
             ("bytes of a key", self.key_bytes, 1.0, 65_536.0),
             ("bytes of a value", self.value_bytes, 0.0, 1e9),
             ("a fraction of overwrites", self.overwrites, 0.0, 1.0),
+            ("a fraction of operands", self.operands, 0.0, 1.0),
             ("steps of a scan", self.scan_entries, 0.0, 1e9),
             ("steps of a long scan", self.long_scan_entries, 0.0, 1e12),
         ];

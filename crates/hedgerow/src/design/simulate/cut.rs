@@ -183,8 +183,11 @@ fn take(current: &mut Option<Content>, segment: &Segment, part: f64, keys: Range
         keys: keys.start..keys.start,
         bytes: 0.0,
         mass: Masses::of(segment.mass.len()),
+        ages: segment.ages.clone(),
         pieces: Vec::new(),
     });
+    content.ages.start = content.ages.start.min(segment.ages.start);
+    content.ages.end = content.ages.end.max(segment.ages.end);
     content.keys.end = keys.end;
     content.bytes += segment.bytes * part;
     content.pieces.push((keys.end, content.bytes));

@@ -6,7 +6,7 @@ use crate::base::page::TableId;
 use crate::design::merge_policy::plan::{Input, Target};
 use crate::design::merge_policy::shape::{Facts, Shape};
 
-use super::masses::{Masses, Workload};
+use super::masses::{Mass, Masses, Workload};
 use super::virtual_table::{VirtualTable, key, share};
 
 /// A range of keys without a change of inputs, and the output there.
@@ -15,15 +15,23 @@ pub(super) struct Segment {
     pub(super) keys: Range<u64>,
     pub(super) bytes: f64,
     pub(super) mass: Masses,
+    /// The numbers of the writes of its oldest and its newest value.
+    pub(super) ages: Range<f64>,
     /// True if the merge does not take it: a table that stands for several has more than the merge
     /// takes.
     pub(super) aside: bool,
 }
 
 impl Segment {
-    pub(super) fn new(keys: Range<u64>, mass: Masses, workload: &Workload) -> Segment {
+    pub(super) fn new(
+        keys: Range<u64>,
+        mass: Masses,
+        ages: Range<f64>,
+        workload: &Workload,
+    ) -> Segment {
         Segment {
             keys,
+            ages,
             bytes: mass.iter().map(|mass| workload.bytes(*mass)).sum(),
             mass,
             aside: false,
@@ -103,7 +111,7 @@ impl Inputs {
         shape: &Shape<VirtualTable>,
         target: &Target,
         workload: &Workload,
-        puts: f64,
+        (puts, expired): (f64, f64),
     ) -> Vec<Segment> {
         let borders = self.layers.iter().flatten();
         let mut borders: Vec<u64> = borders
@@ -121,6 +129,7 @@ impl Inputs {
             let keys = ends[0]..ends[1];
             let width = share(&keys, &(0..super::virtual_table::KEYS));
             let mut merged = Masses::of(workload.classes());
+            let mut ages = f64::INFINITY..0.0;
             visible.fill(1.0);
             for (layer, place) in self.layers.iter().zip(&mut places) {
                 while layer.get(*place).is_some_and(|it| it.0.end <= keys.start) {
@@ -131,14 +140,19 @@ impl Inputs {
                     continue;
                 };
                 let part = table.share(&keys);
-                workload.merge_under(&mut merged, &mut visible, table.mass(), part, (width, puts));
+                let of = table.ages();
+                ages = ages.start.min(of.start.max(expired))..ages.end.max(of.end);
+                let aged = (expired > of.start).then(|| workload.aged(table.mass(), of, expired));
+                let mass = aged.as_deref().unwrap_or(table.mass());
+                workload.merge_under(&mut merged, &mut visible, mass, part, (width, puts));
             }
-            if merged.iter().any(|mass| mass.tombstones > 0.0)
-                && !self.is_above(shape, target, &keys)
-            {
-                merged.iter_mut().for_each(|mass| mass.tombstones = 0.0);
+            let is_deleted = |mass: &Mass| mass.tombstones > 0.0 || mass.covered > 0.0;
+            if merged.iter().any(is_deleted) && !self.is_above(shape, target, &keys) {
+                for mass in merged.iter_mut() {
+                    (mass.tombstones, mass.covered) = (0.0, 0.0);
+                }
             }
-            segments.push(Segment::new(keys, merged, workload));
+            segments.push(Segment::new(keys, merged, ages, workload));
         }
         for (keys, table) in &self.aside {
             let part = table.share(keys);
@@ -146,7 +160,7 @@ impl Inputs {
             mass.add_scaled(table.mass(), part);
             segments.push(Segment {
                 aside: true,
-                ..Segment::new(keys.clone(), mass, workload)
+                ..Segment::new(keys.clone(), mass, table.ages(), workload)
             });
         }
         segments.sort_unstable_by_key(|segment| segment.keys.start);

@@ -4,7 +4,7 @@
 //! tree were written at different times, so their keys of a class are independent: a key of an
 //! older layer is also in a newer one, which holds a share `f` of the class, with probability `f`.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 use crate::design::allocation::BITS_FIRST;
 use crate::table::format;
@@ -38,6 +38,8 @@ const BLOCK_OVERHEAD_BYTES: f64 = 6.0;
 pub(super) struct Mass {
     pub(super) puts: f64,
     pub(super) tombstones: f64,
+    /// The share of all keys that range deletes cover. The first class has that of all.
+    pub(super) covered: f64,
 }
 
 impl Mass {
@@ -49,12 +51,14 @@ impl Mass {
         Mass {
             puts: self.puts * factor,
             tombstones: self.tombstones * factor,
+            covered: self.covered * factor,
         }
     }
 
     pub(super) fn add(&mut self, other: Mass) {
         self.puts += other.puts;
         self.tombstones += other.tombstones;
+        self.covered += other.covered;
     }
 }
 
@@ -123,6 +127,9 @@ pub(super) struct Workload {
     /// The classes; empty if every key is new.
     classes: Vec<Class>,
     deletes: f64,
+    /// The share of writes that are range deletes, and the entries that each covers.
+    ranges: (f64, f64),
+    time_to_live: f64,
     pub(super) put_bytes: f64,
     pub(super) tombstone_bytes: f64,
 }
@@ -142,6 +149,10 @@ impl Workload {
         Workload {
             classes,
             deletes: simulation.deletes,
+            ranges: (simulation.range_deletes, simulation.range_entries),
+            time_to_live: simulation
+                .time_to_live
+                .map_or(f64::INFINITY, |it| it as f64),
             put_bytes: tombstone_bytes + simulation.value_bytes as f64,
             tombstone_bytes,
         }
@@ -153,6 +164,19 @@ impl Workload {
 
     /// The content of a memtable after this many writes, above a tree with this many puts.
     pub(super) fn memtable(&self, writes: f64, puts_below: f64) -> Masses {
+        let (ranges, each) = (self.ranges.0 * writes, self.ranges.1);
+        let writes = writes - ranges;
+        let covered = -(-ranges * each / (puts_below + writes).max(1.0)).exp_m1();
+        let mut masses = self.written(writes, puts_below);
+        for mass in masses.iter_mut() {
+            // Half of the entries were written before a range delete that covers their key.
+            *mass = mass.scaled(1.0 - covered / 2.0);
+        }
+        masses[0].covered = covered;
+        masses
+    }
+
+    fn written(&self, writes: f64, puts_below: f64) -> Masses {
         if self.classes.is_empty() {
             let puts = writes * (1.0 - self.deletes);
             // A delete may meet its key in the memtable.
@@ -161,6 +185,7 @@ impl Workload {
             return Masses::One([Mass {
                 puts: puts - met,
                 tombstones,
+                ..Mass::default()
             }]);
         }
         let of = |class: &Class| {
@@ -168,6 +193,7 @@ impl Workload {
             Mass {
                 puts: distinct * (1.0 - self.deletes),
                 tombstones: distinct * self.deletes,
+                ..Mass::default()
             }
         };
         let masses: Vec<Mass> = self.classes.iter().map(of).collect();
@@ -176,11 +202,16 @@ impl Workload {
 
     /// The keys with a value after this many writes.
     pub(super) fn live(&self, writes: f64) -> f64 {
+        let writes = writes.min(self.time_to_live);
+        let (share, each) = self.ranges;
+        let deleted = share * each;
         if self.classes.is_empty() {
-            return writes * (1.0 - 2.0 * self.deletes);
+            return writes * (1.0 - 2.0 * self.deletes - share - deleted);
         }
         let seen = |class: &Class| class.keys * -(-writes * class.share / class.keys).exp_m1();
-        self.classes.iter().map(seen).sum::<f64>() * (1.0 - self.deletes)
+        // A put brings a key to life, a delete ends it.
+        let alive = (1.0 - self.deletes - share - deleted) / (1.0 - share);
+        self.classes.iter().map(seen).sum::<f64>() * alive.max(0.0)
     }
 
     /// Puts a layer under newer ones: adds to `merged` the entries that they do not hide. `width`
@@ -195,7 +226,10 @@ impl Workload {
         (width, puts): (f64, f64),
     ) {
         for (at, mass) in layer.iter().enumerate() {
-            let mass = mass.scaled(part);
+            let mass = Mass {
+                covered: 0.0,
+                ..mass.scaled(part)
+            };
             let hidden = match self.classes.get(at) {
                 Some(class) => {
                     merged[at].add(mass.scaled(visible[at]));
@@ -210,11 +244,40 @@ impl Workload {
             };
             visible[at] *= (1.0 - hidden).max(0.0);
         }
+        let covered = layer[0].covered * part / width;
+        if covered > 0.0 {
+            merged[0].covered += (width - merged[0].covered).max(0.0) * covered;
+            visible
+                .iter_mut()
+                .for_each(|it| *it *= (1.0 - covered).max(0.0));
+        }
+    }
+
+    /// The entries of a layer whose puts are of these ages, when those up to a number have expired.
+    /// The older puts are, the more of them have been overwritten.
+    pub(super) fn aged(&self, layer: &[Mass], ages: Range<f64>, number: f64) -> Vec<Mass> {
+        let all = (ages.end - ages.start).max(1.0);
+        let passed = (number - ages.start).clamp(0.0, all);
+        let aged = |(at, mass): (usize, &Mass)| {
+            let expired = match self.classes.get(at) {
+                Some(Class { keys, share }) => {
+                    (passed * share / keys).exp_m1() / (all * share / keys).exp_m1()
+                }
+                None => passed / all,
+            };
+            Mass {
+                puts: mass.puts * (1.0 - expired),
+                tombstones: mass.tombstones + mass.puts * expired,
+                ..*mass
+            }
+        };
+        layer.iter().enumerate().map(aged).collect()
     }
 
     /// True if no entry hides another: no key is written twice, and none is deleted here.
     pub(super) fn hides_nothing(&self, mut masses: impl Iterator<Item = Mass>) -> bool {
-        self.classes.is_empty() && masses.all(|mass| mass.tombstones == 0.0)
+        let is_quiet = |mass: Mass| mass.tombstones == 0.0 && mass.covered == 0.0;
+        self.classes.is_empty() && masses.all(is_quiet)
     }
 
     /// The part of these layers, newest first, that a merge of all of them drops if nothing is

@@ -26,6 +26,7 @@ struct Virtual {
     meta: TableMeta,
     keys: Range<u64>,
     mass: Masses,
+    ages: Range<f64>,
     /// The spread in key order, up to the end of the keys.
     spread: Vec<Even>,
     stands_for: u64,
@@ -51,6 +52,8 @@ pub(super) struct Content {
     pub(super) keys: Range<u64>,
     pub(super) bytes: f64,
     pub(super) mass: Masses,
+    /// The numbers of the writes of its oldest and its newest value.
+    pub(super) ages: Range<f64>,
     /// Bytes up to some keys, ascending, up to the end.
     pub(super) pieces: Vec<(u64, f64)>,
 }
@@ -69,6 +72,7 @@ impl VirtualTable {
             keys,
             bytes,
             mass,
+            ages,
             pieces,
         } = content;
         let mut spread: Vec<Even> = Vec::new();
@@ -100,6 +104,7 @@ impl VirtualTable {
             meta,
             keys,
             mass,
+            ages,
             spread,
             stands_for,
             parts,
@@ -133,6 +138,11 @@ impl VirtualTable {
     /// The mass of each class.
     pub(super) fn mass(&self) -> &[Mass] {
         &self.0.mass
+    }
+
+    /// The numbers of the writes of its oldest and its newest value.
+    pub(super) fn ages(&self) -> Range<f64> {
+        self.0.ages.clone()
     }
 
     pub(super) fn puts(&self) -> f64 {

@@ -81,6 +81,7 @@ pub(super) struct VirtualTree {
     /// The bytes of key and value of a write.
     write_bytes: f64,
     written: f64,
+    time_to_live: f64,
     /// Puts in all tables.
     puts: f64,
     next_id: u64,
@@ -113,6 +114,9 @@ impl VirtualTree {
             memtable_writes: (design.memtable_bytes as f64 / memory_bytes).max(1.0),
             write_bytes,
             written: 0.0,
+            time_to_live: simulation
+                .time_to_live
+                .map_or(f64::INFINITY, |it| it as f64),
             puts: 0.0,
             next_id: 1,
             flushed_bytes: 0.0,
@@ -172,9 +176,10 @@ impl VirtualTree {
     pub(super) fn flush(&mut self, entries: u64) -> Result<()> {
         let writes = self.memtable_writes.min(entries as f64 - self.written);
         let mass = self.workload.memtable(writes, self.puts);
+        let ages = self.written..self.written + writes;
         self.written += writes;
         self.work.user_bytes += writes * self.write_bytes;
-        let segment = Segment::new(0..KEYS, mass, &self.workload);
+        let segment = Segment::new(0..KEYS, mass, ages, &self.workload);
         self.flushed_bytes = segment.bytes;
         self.work.written_bytes += segment.bytes;
         self.work.written_entries += segment.entries();
@@ -230,8 +235,48 @@ impl VirtualTree {
         delay_ns_per_byte(level0.max(owed)) / MERGE_NS_PER_BYTE
     }
 
+    /// The drop of tables of which all values have expired, and that hide nothing older.
+    fn discard(&self) -> Option<Plan> {
+        let expired = self.written - self.time_to_live;
+        if expired <= 0.0 {
+            return None;
+        }
+        let is_busy = |id| {
+            let running = self.jobs.iter().filter_map(|job| job.running.as_ref());
+            running.flat_map(|it| &it.inputs).any(|input| *input == id)
+        };
+        let gone = self.shape.tables().filter(|(at, table)| {
+            let meta = table.meta();
+            let keys = (meta.smallest_key.as_slice(), meta.largest_key.as_slice());
+            let level = usize::from(at.level);
+            table.ages().end <= expired
+                && !is_busy(meta.id)
+                && !self
+                    .shape
+                    .older_overlaps(level, Some(at.run), keys, |id| id == meta.id)
+        });
+        let inputs: Vec<Input> = gone
+            .map(|(at, table)| Input {
+                level: usize::from(at.level),
+                run: at.run,
+                tables: vec![table.meta().id],
+            })
+            .collect();
+        (!inputs.is_empty()).then_some(Plan::Discard { inputs })
+    }
+
     /// The next job beside the running ones.
     fn begin(&self) -> Option<Job> {
+        if let Some(plan) = self.discard() {
+            return Some(Job {
+                plan,
+                inputs: None,
+                running: None,
+                bytes: 0.0,
+                real_merges: 1.0,
+                end: self.now,
+            });
+        }
         let limits = PlanLimits {
             merge_bytes_max: self.design.table_bytes * SLICE_TABLES,
             oldest_snapshot: SeqNo::MAX,
@@ -287,6 +332,14 @@ impl VirtualTree {
                 let transient = (self.bytes() + coming) / self.live_bytes();
                 self.work.transient_max = self.work.transient_max.max(transient);
             }
+            (Plan::Discard { inputs }, _) => {
+                for id in inputs.iter().flat_map(|input| &input.tables) {
+                    if let Some((at, table)) = self.shape.table(*id) {
+                        let weight = self.sample().weight(usize::from(at.level));
+                        self.puts -= table.puts() * weight;
+                    }
+                }
+            }
             // The plan only edits the tree.
             _ => {}
         }
@@ -312,7 +365,8 @@ impl VirtualTree {
     ) -> (Vec<VirtualTable>, f64) {
         let run = target.run.unwrap_or_else(|| RunId(self.take_id()));
         let sample = self.sample().clone();
-        let segments = merge.segments(&self.shape, target, &self.workload, self.puts);
+        let known = (self.puts, self.written - self.time_to_live);
+        let segments = merge.segments(&self.shape, target, &self.workload, known);
         // Absent nodes receive as much as the nodes that stand for them.
         let here = |segment: &&Segment| sample.has(target.level, &key(segment.keys.start));
         let written = segments.iter().filter(|segment| !segment.aside);

@@ -111,6 +111,26 @@ fn writing_wants_runs_and_little_space_takes_them_from_the_last_level() {
     assert!(tight.prediction.cost_us > loose.prediction.cost_us);
 }
 
+/// A level of a tenth of the last one holds an operand of every tenth key, a lookup more each.
+#[test]
+fn a_get_looks_up_the_operands_above_its_value() {
+    let mut workload = Workload::new("get=1,put=1".parse().unwrap(), 1.1e8);
+    let device = Device::nvme();
+    let tree = Tree {
+        level0_runs: 4.0,
+        levels: vec![filtered(1e7, 0.01), filtered(1e8, 0.01)],
+        memtables_bytes: 0.0,
+    };
+    let puts = tree.predict(&workload, &device);
+    workload.operands = 1.0;
+    let operands = tree.predict(&workload, &device);
+    assert!((operands.hit_reads / puts.hit_reads - 1.1).abs() < 1e-9);
+    assert!((operands.miss_us, operands.put_us) == (puts.miss_us, puts.put_us));
+    let more = 0.5 * 0.1 * puts.hit_us;
+    let off = (operands.cost_us - puts.cost_us) / more - 1.0;
+    assert!(off.abs() < 0.01, "{off}");
+}
+
 /// No entry is stored twice if no key is written twice.
 #[test]
 fn space_counts_overwrites_only() {
