@@ -92,6 +92,10 @@ impl Client for DbBenchClient<'_> {
             Workload::PrefixScan => self.scan_prefix(num),
             Workload::Mixed => self.draw_operation(num),
             Workload::DeleteRandom => self.delete(num),
+            Workload::PutRandom => {
+                self.write(num, 8, |store, key| store.put(key, &1_i64.to_le_bytes()))
+            }
+            Workload::MergeRandom => self.write(num, 8, |store, key| store.add(key, 1)),
             Workload::MultiReadRandom => self.multi_get(count, |rng, _| rng.u64(..num)),
             _ => self.get(num).map(drop),
         }
@@ -146,12 +150,22 @@ impl DbBenchClient<'_> {
     }
 
     fn delete(&mut self, num: u64) -> Result<()> {
+        self.write(num, 0, |store, key| store.delete(key))
+    }
+
+    /// Writes to a drawn key.
+    fn write(
+        &mut self,
+        num: u64,
+        value_bytes: u64,
+        write: impl FnOnce(&dyn Store, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let index = self.rng.u64(..num);
         let DbBench { store, records, .. } = self.shared;
         let key = one(&mut self.keys);
         records.key(index, key);
-        self.user_bytes += key.len() as u64;
-        store.delete(key)
+        self.user_bytes += key.len() as u64 + value_bytes;
+        write(*store, key)
     }
 
     /// Draws the index of a key that fills have put.

@@ -68,6 +68,11 @@ impl Store for HedgerowStore {
         Ok(self.keyspace.delete_with(key, self.durability)?)
     }
 
+    fn add(&self, key: &[u8], count: i64) -> Result<()> {
+        let operand = count.to_le_bytes();
+        Ok(self.keyspace.merge_with(key, operand, self.durability)?)
+    }
+
     fn write_batch(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
         let mut batch = self.db.batch();
         for (key, value) in entries {

@@ -37,6 +37,15 @@ pub trait Store: Sync {
     /// The engine's.
     fn delete(&self, key: &[u8]) -> Result<()>;
 
+    /// Adds to the counter of a key, without reading it.
+    ///
+    /// # Errors
+    /// The engine's; `Unsupported` by default.
+    fn add(&self, _key: &[u8], _count: i64) -> Result<()> {
+        let message = "expected a store with merge operators, found one without";
+        Err(hedgerow::Error::new(ErrorKind::Unsupported, message).into())
+    }
+
     /// Puts all entries as one commit.
     ///
     /// # Errors

@@ -42,6 +42,10 @@ pub enum Workload {
     ReadWhileWriting,
     /// Deletes drawn keys, each possibly several times.
     DeleteRandom,
+    /// Puts counters of 8 bytes at drawn keys, as many as workloads that read have operations.
+    PutRandom,
+    /// Adds to the counters of drawn keys, without reading them: beside `PutRandom`.
+    MergeRandom,
     /// Like `ReadRandom`, several keys per call.
     MultiReadRandom,
     /// Draws each operation from a mix ([`Settings::mix`]).
@@ -64,7 +68,7 @@ pub enum Workload {
 
 impl Workload {
     /// All workloads, in an order in which they can run.
-    pub const ALL: [Workload; 23] = [
+    pub const ALL: [Workload; 25] = [
         Workload::FillSeq,
         Workload::FillRandom,
         Workload::Overwrite,
@@ -81,6 +85,8 @@ impl Workload {
         Workload::ReadWhileWriting,
         Workload::Mixed,
         Workload::DeleteRandom,
+        Workload::PutRandom,
+        Workload::MergeRandom,
         Workload::YcsbLoad,
         Workload::YcsbA,
         Workload::YcsbB,
@@ -107,6 +113,8 @@ impl Workload {
             Workload::PrefixScan => "prefixscan",
             Workload::ReadWhileWriting => "readwhilewriting",
             Workload::DeleteRandom => "deleterandom",
+            Workload::PutRandom => "putrandom",
+            Workload::MergeRandom => "mergerandom",
             Workload::MultiReadRandom => "multireadrandom",
             Workload::Mixed => "mixed",
             Workload::YcsbLoad => "ycsb-load",
@@ -251,7 +259,7 @@ impl Part {
 pub struct Settings {
     /// The records. YCSB's have their own shape, and use only the number and the seed.
     pub records: RecordShape,
-    /// The operations of workloads that read; `None` for the number of records.
+    /// The operations of workloads that read or count; `None` for the number of records.
     pub reads: Option<u64>,
     /// The part that fills put. Gets and seeks of random keys draw from all parts up to this one.
     pub part: Part,

@@ -22,7 +22,7 @@ use crate::output::{self, Output};
 
 const HELP: &str = "\
 Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot readzipf seekrandom
-readwhilewriting deleterandom multireadrandom mixed; readall updateall prefixscan; of YCSB: ycsb-load
+readwhilewriting deleterandom putrandom mergerandom multireadrandom mixed; readall updateall prefixscan; of YCSB: ycsb-load
 ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f. A workload that reads needs a fill with the same numbers before it.
 
 Examples:
@@ -198,6 +198,7 @@ impl Arguments {
     }
 
     fn options(&self, dir: &Path) -> Result<OpenOptions, Failure> {
+        let adds = self.workloads.contains(&Workload::MergeRandom);
         Ok(OpenOptions {
             keyspace: self.keyspace.clone(),
             memory_budget: self.memory_budget,
@@ -205,7 +206,7 @@ impl Arguments {
             layout: Layout {
                 order: self.order,
                 partitioning: self.partitions.clone(),
-                ..Layout::default()
+                merge_operator: adds.then(|| "add_i64".into()),
             },
             design: self.design()?,
             self_tuning: self.auto,
