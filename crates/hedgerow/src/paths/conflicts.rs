@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 use crate::base::entry::{KeyHash, Kind, SeqNo, Tag};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_ranges::{KeyRange, KeyRanges};
+use crate::paths::scan::RangesRead;
 use crate::table::Table;
 use crate::table::iter::InternalIter;
 use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer, stripe};
@@ -41,25 +42,38 @@ const UNWATCHED_LOOKS_MAX: u32 = 3;
 
 /// The keys and ranges of one keyspace that a transaction depends on.
 pub(crate) struct Basis {
-    pub(crate) cell: Arc<KeyspaceCell>,
+    cell: Arc<KeyspaceCell>,
     /// The trees at the snapshot.
-    pub(crate) state: Arc<KeyspaceState>,
+    state: Arc<KeyspaceState>,
     /// The user keys, one after another.
     keys: Vec<u8>,
     /// The hash of each key, and the place behind it in `keys`.
     points: Vec<(KeyHash, usize)>,
-    pub(crate) ranges: Vec<KeyRange>,
+    ranges: Vec<KeyRange>,
+    /// The ranges that are read until the commit.
+    pub(crate) scanned: Option<Arc<RangesRead>>,
 }
 
 impl Basis {
-    pub(crate) fn new(cell: &Arc<KeyspaceCell>, state: &Arc<KeyspaceState>) -> Basis {
-        Basis {
-            cell: cell.clone(),
-            state: state.clone(),
-            keys: Vec::new(),
-            points: Vec::new(),
-            ranges: Vec::new(),
+    /// The basis of a keyspace among all; a new one has the keyspace's state at the snapshot.
+    pub(crate) fn of<'a>(
+        all: &'a mut Vec<Basis>,
+        cell: &Arc<KeyspaceCell>,
+        state: impl FnOnce() -> Result<Arc<KeyspaceState>>,
+    ) -> Result<&'a mut Basis> {
+        let found = all.iter().position(|it| Arc::ptr_eq(&it.cell, cell));
+        let at = found.unwrap_or(all.len());
+        if found.is_none() {
+            all.push(Basis {
+                cell: cell.clone(),
+                state: state()?,
+                keys: Vec::new(),
+                points: Vec::new(),
+                ranges: Vec::new(),
+                scanned: None,
+            });
         }
+        Ok(&mut all[at])
     }
 
     /// Adds a key.
@@ -85,9 +99,17 @@ impl Basis {
         Ok(())
     }
 
-    /// The approximate bytes of memory of its keys.
+    /// Adds the ranges that were scanned.
+    pub(crate) fn add_scanned(&mut self) {
+        let scanned = self.scanned.take();
+        self.ranges
+            .extend(scanned.iter().flat_map(|it| it.ranges()));
+    }
+
+    /// The approximate bytes of memory of what was read.
     pub(crate) fn bytes(&self) -> usize {
-        self.keys.len() + self.points.len() * size_of::<(KeyHash, usize)>()
+        let of_ranges = self.scanned.as_ref().map_or(0, |it| it.bytes());
+        self.keys.len() + self.points.len() * size_of::<(KeyHash, usize)>() + of_ranges
     }
 
     fn points(&self) -> impl Iterator<Item = (KeyHash, &[u8])> {
@@ -259,31 +281,27 @@ impl<'a> Check<'a> {
     /// Looks for writes to the basis that are numbered above `seen`.
     fn look(&self) -> Result<()> {
         for basis in self.basis {
-            let facts = &basis.state.facts;
+            let (facts, partitions) = (&basis.state.facts, &basis.state.partitions);
             let mut trees = BTreeMap::new();
-            let mut newer = |tree: usize| -> Arc<Newer> {
-                let newer = || Newer::of(&basis.state.partitions[tree], self.seen);
-                trees
-                    .entry(tree)
-                    .or_insert_with(|| Arc::new(newer()))
-                    .clone()
-            };
+            let newer = |&tree: &usize| Newer::of(&partitions[tree], self.seen);
             let mut scratch = Vec::new();
             for (hash, key) in basis.points() {
                 if self.writer.latest_write(stripe(hash)) <= self.seen {
                     continue;
                 }
-                let tree = newer(facts.router.route(key, hash));
+                let tree = trees.entry(facts.router.route(key, hash));
                 let key = facts.order.borrow(key, &mut scratch);
-                if tree.has_key(key)? {
+                if tree.or_insert_with_key(newer).has_key(key)? {
                     return Err(basis.conflict(key));
                 }
             }
             for range in &basis.ranges {
-                for tree in basis.covering(range) {
-                    if self.is_newer(&basis.state.partitions[tree])
-                        && let Some(key) = newer(tree).first_in(range)?
-                    {
+                let changed = basis
+                    .covering(range)
+                    .filter(|&it| self.is_newer(&partitions[it]));
+                for tree in changed {
+                    let tree = trees.entry(tree).or_insert_with_key(newer);
+                    if let Some(key) = tree.first_in(range)? {
                         return Err(basis.conflict(&key));
                     }
                 }

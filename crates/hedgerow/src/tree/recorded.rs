@@ -175,29 +175,27 @@ impl InternalIter for Recorded {
         self.inner.advance()?;
         let reached = self.reached();
         self.extend(|range| match reached {
-            Some(key) if range.ends_behind(key) => {}
-            Some(key) => {
+            _ if range.end.is_empty() => {}
+            Some(key) if !range.ends_behind(key) => {
                 range.end.clear();
                 range.end.extend_from_slice(key);
                 range.end.push(0);
             }
-            None if range.end.is_empty() => {}
             None if self.limit.is_empty() || range.end < self.limit => {
                 range.end.clone_from(&self.limit);
             }
-            None => {}
+            _ => {}
         });
         Ok(())
     }
 
     fn retreat(&mut self) -> Result<()> {
         let left = self.inner.entry().map(|entry| entry.key);
-        self.extend(|range| match left {
-            Some(key) if key < range.start.as_slice() => {
+        self.extend(|range| {
+            if let Some(key) = left.filter(|&key| key < range.start.as_slice()) {
                 range.start.clear();
                 range.start.extend_from_slice(key);
             }
-            _ => {}
         });
         self.inner.retreat()?;
         if !self.inner.is_at_entry() {

@@ -64,13 +64,7 @@ pub struct IndexedBatch {
     savepoints_made: u64,
     memory_bytes_max: usize,
     /// The record of each keyspace's reads, if the batch is a transaction that depends on them.
-    reads: Option<Vec<Reads>>,
-}
-
-/// The keys that were read of one keyspace, and the ranges.
-struct Reads {
-    keys: Basis,
-    ranges: Option<Arc<RangesRead>>,
+    reads: Option<Vec<Basis>>,
 }
 
 /// A place among the operations of an [`IndexedBatch`].
@@ -264,10 +258,7 @@ impl IndexedBatch {
     pub fn get(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         match self.own_value(keyspace, key.as_ref())? {
             Some(value) => Ok(value),
-            None => {
-                self.note_key(keyspace, key.as_ref())?;
-                self.snapshot.get(keyspace, key)
-            }
+            None => self.snapshot.get(keyspace, key),
         }
     }
 
@@ -278,10 +269,7 @@ impl IndexedBatch {
     pub fn contains_key(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         match self.own_value(keyspace, key.as_ref())? {
             Some(value) => Ok(value.is_some()),
-            None => {
-                self.note_key(keyspace, key.as_ref())?;
-                self.snapshot.contains_key(keyspace, key)
-            }
+            None => self.snapshot.contains_key(keyspace, key),
         }
     }
 
@@ -294,23 +282,15 @@ impl IndexedBatch {
         keyspace: &Keyspace,
         keys: &[K],
     ) -> Result<Vec<Option<Slice>>> {
-        let mut values = vec![None; keys.len()];
-        let (mut places, mut others) = (Vec::new(), Vec::new());
-        for (place, key) in keys.iter().enumerate() {
-            match self.own_value(keyspace, key.as_ref())? {
-                Some(value) => values[place] = value,
-                None => {
-                    self.note_key(keyspace, key.as_ref())?;
-                    places.push(place);
-                    others.push(key);
-                }
-            }
-        }
-        let found = self.snapshot.multi_get(keyspace, &others)?;
-        for (place, value) in places.into_iter().zip(found) {
-            values[place] = value;
-        }
-        Ok(values)
+        let own = keys
+            .iter()
+            .map(|key| self.own_value(keyspace, key.as_ref()));
+        let own = own.collect::<Result<Vec<_>>>()?;
+        let below = keys.iter().zip(&own).filter(|(_, own)| own.is_none());
+        let below: Vec<_> = below.map(|(key, _)| key).collect();
+        let mut found = self.snapshot.multi_get(keyspace, &below)?.into_iter();
+        let values = own.into_iter().map(|own| own.or_else(|| found.next()));
+        Ok(values.map(Option::flatten).collect())
     }
 
     /// Scans the keys of a range with their values, from both ends.
@@ -375,18 +355,17 @@ impl IndexedBatch {
         Cursor::open(self.view(keyspace, &ALL_KEYS)?)
     }
 
-    /// The value that the batch gives a key; `Some(None)` if it deletes the key.
+    /// The value that the batch gives a key; `Some(None)` if it deletes the key. Otherwise the value
+    /// below is noted as read.
     #[allow(clippy::option_option, reason = "no write, a delete, a value")]
     fn own_value(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Option<Slice>>> {
         self.snapshot.state(keyspace)?;
         let facts = &keyspace.cell().facts;
         facts.order.check(key)?;
         let time = self.snapshot.time();
-        let Some(own) = self.index()? else {
-            return Ok(None);
-        };
         let (mut chain, mut reaches_below) = (OperandChain::new(), true);
-        for (seqno, tag, stored) in own.versions(facts, key) {
+        let versions = self.index()?.map(|own| own.versions(facts, key));
+        for (seqno, tag, stored) in versions.into_iter().flatten() {
             let stored = || Ok(Slice::copy_from(stored));
             reaches_below = chain.add((seqno, tag), stored, || time)?;
             if !reaches_below {
@@ -394,10 +373,13 @@ impl IndexedBatch {
             }
         }
         if reaches_below {
+            if let Some(reads) = self.reads_of(keyspace)? {
+                reads.add_key(key);
+                self.check_memory()?;
+            }
             if chain.is_empty() {
                 return Ok(None);
             }
-            self.note_key(keyspace, key)?;
             chain.set_base(self.snapshot.get(keyspace, key)?);
         }
         let value = chain.value(key, || facts.merge_operator())?;
@@ -408,7 +390,7 @@ impl IndexedBatch {
         let max = self.memory_bytes_max;
         let reads = self.reads_of(keyspace)?;
         let reads = reads.map(|it| {
-            it.ranges
+            it.scanned
                 .get_or_insert_with(|| RangesRead::new(max))
                 .clone()
         });
@@ -424,31 +406,12 @@ impl IndexedBatch {
     }
 
     /// The record of what is read of a keyspace, if there is to be one.
-    fn reads_of(&mut self, keyspace: &Keyspace) -> Result<Option<&mut Reads>> {
+    fn reads_of(&mut self, keyspace: &Keyspace) -> Result<Option<&mut Basis>> {
         let Some(reads) = &mut self.reads else {
             return Ok(None);
         };
-        let is_of = |it: &Reads| Arc::ptr_eq(&it.keys.cell, keyspace.cell());
-        let at = match reads.iter().position(is_of) {
-            Some(at) => at,
-            None => {
-                let state = self.snapshot.state(keyspace)?;
-                reads.push(Reads {
-                    keys: Basis::new(keyspace.cell(), state),
-                    ranges: None,
-                });
-                reads.len() - 1
-            }
-        };
-        Ok(Some(&mut reads[at]))
-    }
-
-    fn note_key(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<()> {
-        if let Some(reads) = self.reads_of(keyspace)? {
-            reads.keys.add_key(key);
-            self.check_memory()?;
-        }
-        Ok(())
+        let state = || self.snapshot.state(keyspace).cloned();
+        Basis::of(reads, keyspace.cell(), state).map(Some)
     }
 
     /// Commits as a transaction: if nobody else has changed what it has read since its snapshot, or
@@ -457,10 +420,11 @@ impl IndexedBatch {
         if self.batch.is_empty() {
             return self.batch.engine.check_open();
         }
-        let basis = match self.reads.take() {
-            Some(reads) => reads.into_iter().map(Reads::basis).collect(),
+        let mut basis = match self.reads.take() {
+            Some(reads) => reads,
             None => self.written()?,
         };
+        basis.iter_mut().for_each(Basis::add_scanned);
         let since = SeqNo(self.snapshot.number());
         let result = self
             .batch
@@ -473,22 +437,13 @@ impl IndexedBatch {
 
     /// The keys and ranges that it writes.
     fn written(&self) -> Result<Vec<Basis>> {
-        let mut all: Vec<Basis> = Vec::new();
+        let mut all = Vec::new();
         for (op, route) in self.batch.payload.iter().zip(&self.batch.routes) {
             let (op, cell) = (op?, &self.batch.keyspaces[route.keyspace]);
-            let at = match all.iter().position(|it| Arc::ptr_eq(&it.cell, cell)) {
-                Some(at) => at,
-                None => {
-                    // A keyspace made after the snapshot was empty then.
-                    let state = self.snapshot.state_of(cell.facts.id);
-                    all.push(Basis::new(
-                        cell,
-                        &state.cloned().unwrap_or(cell.state.load_full()),
-                    ));
-                    all.len() - 1
-                }
-            };
-            all[at].add_write(op.tag, op.user_key, op.value)?;
+            let state = self.snapshot.state_of(cell.facts.id);
+            // A keyspace made after the snapshot was empty then.
+            let state = || Ok(state.cloned().unwrap_or_else(|| cell.state.load_full()));
+            Basis::of(&mut all, cell, state)?.add_write(op.tag, op.user_key, op.value)?;
         }
         Ok(all)
     }
@@ -507,18 +462,6 @@ impl IndexedBatch {
         }
         self.indexed = batch.payload.end();
         Ok(Some(own))
-    }
-}
-
-impl Reads {
-    fn bytes(&self) -> usize {
-        self.keys.bytes() + self.ranges.as_ref().map_or(0, |it| it.bytes())
-    }
-
-    fn basis(self) -> Basis {
-        let mut basis = self.keys;
-        basis.ranges = self.ranges.map_or(Vec::new(), |it| it.ranges());
-        basis
     }
 }
 
