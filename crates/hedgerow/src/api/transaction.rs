@@ -84,7 +84,9 @@ impl Default for TransactionOptions {
 /// first.delete(&doctors, "ada")?;
 /// second.delete(&doctors, "grace")?;
 /// first.commit()?;
-/// assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
+/// let refused = second.commit().unwrap_err();
+/// assert_eq!(refused.kind(), ErrorKind::Conflict);
+/// assert_eq!((refused.keyspace(), refused.key()), (Some("on-call"), Some(&b"ada"[..])));
 /// # Ok::<(), hedgerow::Error>(())
 /// ```
 #[must_use = "a transaction does nothing until it is committed"]
@@ -97,7 +99,7 @@ impl Transaction {
     /// Commits all writes, or none. A transaction without writes never conflicts.
     ///
     /// # Errors
-    /// `Conflict` if another write came first; the message names a keyspace and a key. As
+    /// `Conflict` if another write came first; [`Error::keyspace`] and [`Error::key`] say where. As
     /// [`Batch::commit`](crate::Batch::commit).
     pub fn commit(self) -> Result<()> {
         self.batch.commit_checked(self.options.durability)
@@ -215,6 +217,10 @@ impl Db {
 
     /// Calls `body` as [`Db::transact`] does, on a thread of the database, after every asynchronous
     /// call made before. If `body` panics, the result is `Cancelled` and nothing is changed.
+    ///
+    /// It occupies the thread until it has ended, also while it waits between attempts, each time
+    /// at most 2 ms. So calls made after it that wait for all others, as [`Db::barrier`], find it
+    /// ended.
     pub fn transact_async<T: Send + 'static>(
         &self,
         body: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,

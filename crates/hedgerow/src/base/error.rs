@@ -27,7 +27,8 @@ pub enum ErrorKind {
     Corruption,
     /// A newer version wrote the database: upgrade this program.
     FormatVersion,
-    /// Another writer changed the data first: try again.
+    /// Another writer changed the data first: try again. For a transaction [`Error::keyspace`] and
+    /// [`Error::key`] say which.
     Conflict,
     /// An earlier write or sync of the log failed, so the state of the log is unknown. Reads keep
     /// working. Close the database and open it again.
@@ -96,6 +97,8 @@ struct Context {
     path: Option<PathBuf>,
     offset: Option<u64>,
     source: Option<io::Error>,
+    /// The keyspace and the key.
+    entry: Option<(String, Vec<u8>)>,
 }
 
 impl Error {
@@ -107,6 +110,23 @@ impl Error {
             path: None,
             offset: None,
             source: None,
+            entry: None,
+        }))
+    }
+
+    /// The conflict of a transaction about a key.
+    pub(crate) fn conflict(keyspace: String, key: &[u8]) -> Self {
+        Error(Arc::new(Context {
+            kind: ErrorKind::Conflict,
+            message: format!(
+                "another write has changed the key `{}` of the keyspace `{keyspace}` since the \
+                 transaction began",
+                key.escape_ascii()
+            ),
+            path: None,
+            offset: None,
+            source: None,
+            entry: Some((keyspace, key.to_vec())),
         }))
     }
 
@@ -131,6 +151,7 @@ impl Error {
             path: Some(path.to_path_buf()),
             offset: None,
             source: Some(source),
+            entry: None,
         }))
     }
 
@@ -159,6 +180,7 @@ impl Error {
             path,
             offset,
             source: source.map(|e| io::Error::new(e.kind(), e.to_string())),
+            entry: self.0.entry.clone(),
         }))
     }
 
@@ -186,6 +208,17 @@ impl Error {
     /// The offset in the file, in bytes.
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
+    }
+
+    /// The keyspace that another write has changed, if a transaction was refused.
+    pub fn keyspace(&self) -> Option<&str> {
+        self.0.entry.as_ref().map(|(keyspace, _)| &**keyspace)
+    }
+
+    /// The key that another write has changed, if a transaction was refused: one that it depends
+    /// on. If a range was deleted, or all of the keyspace, it is the first of those.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.0.entry.as_ref().map(|(_, key)| &**key)
     }
 }
 

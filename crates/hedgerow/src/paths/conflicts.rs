@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::entry::{KeyHash, Kind, SeqNo, Tag};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::key_ranges::{KeyRange, KeyRanges};
 use crate::paths::scan::RangesRead;
 use crate::table::Table;
@@ -143,15 +143,7 @@ impl Basis {
         let facts = &self.state.facts;
         // The start of a range of hashes may be shorter than a key.
         let key = order_key.get(facts.order.added_bytes()..);
-        Error::new(
-            ErrorKind::Conflict,
-            format!(
-                "another write has changed the key `{}` of the keyspace `{}` since the \
-                 transaction began",
-                key.unwrap_or_default().escape_ascii(),
-                facts.name()
-            ),
-        )
+        Error::conflict(facts.name(), key.unwrap_or_default())
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{
-    Db, Durability, Error, ErrorKind, Isolation, Keyspace, Layout, PrefixRule, Result, Transaction,
-    TransactionOptions,
+    Db, Durability, Error, ErrorKind, Expiry, Isolation, Keyspace, Layout, PrefixRule, Result,
+    Transaction, TransactionOptions,
 };
 
 use crate::concurrency::threaded;
@@ -35,9 +36,10 @@ fn snapshot_isolation() -> TransactionOptions {
 fn conflicts(t: Transaction, key: &str) {
     let error = t.commit().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.key(), Some(key.as_bytes()), "{error}");
+    assert!(error.keyspace().is_some_and(|it| !it.is_empty()), "{error}");
     let text = error.to_string();
     assert!(text.contains(&format!("`{key}`")), "{key}: {text}");
-    assert!(text.contains("keyspace `"), "{text}");
 }
 
 #[test]
@@ -194,6 +196,11 @@ const CHANGES: &[(&str, Change)] = &[
     ("range delete", |_, it| it.delete_range("k".."n")),
     ("prefix delete", |_, it| it.delete_prefix("m")),
     ("bulk load", |_, it| load(it, "m")),
+    ("ingest", |_, it| ingest(it, "m")),
+    ("operand", |_, it| it.merge("m", "x")),
+    ("put that expires", |_, it| {
+        it.put_expiring("m", "x", Expiry::In(Duration::from_secs(1)))
+    }),
     ("clear", |_, it| it.clear()),
     ("drop", |db, it| db.drop_keyspace(&it.name())),
     ("pop", |_, it| it.pop_last().map(drop)),
@@ -207,6 +214,7 @@ const OTHERS: &[(&str, Change)] = &[
     ("put beside it", |_, it| it.put("n", "x")),
     ("range delete beside it", |_, it| it.delete_range("n"..)),
     ("bulk load beside it", |_, it| load(it, "l")),
+    ("ingest beside it", |_, it| ingest(it, "a")),
     ("clear of another", |db, _| {
         db.keyspace("other", Layout::sorted())?.clear()
     }),
@@ -222,12 +230,19 @@ fn load(keyspace: &Keyspace, key: &str) -> Result<()> {
         .map(drop)
 }
 
+/// Ingests a table with the present value of a key.
+fn ingest(keyspace: &Keyspace, key: &str) -> Result<()> {
+    let tables = keyspace.export(key..=key, "/tables")?;
+    keyspace.ingest(&tables).map(drop)
+}
+
 /// The result of a transaction that reads `m`, after a change. Afterwards everything is flushed or
 /// not.
 fn after(layout: &Layout, change: Change, flushed: bool, by_scan: bool) -> Result<()> {
     let disk = SimStorage::new(1);
     let db = open(&disk);
-    let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
+    let layout = layout.clone().merge_operator("append");
+    let keyspace = db.keyspace_with("k", layout, small()).unwrap();
     let other = db.keyspace("other", Layout::sorted()).unwrap();
     keyspace.put("a", "old").unwrap();
     keyspace.put("m", "old").unwrap();
@@ -392,6 +407,59 @@ fn read_only_transactions_never_conflict() {
     assert_eq!(kind(t.commit()), ErrorKind::Unsupported);
 }
 
+/// The operations of the disk in a transaction that only reads, or in a snapshot with the same
+/// reads.
+fn disk_operations_of_reads(by_transaction: bool) -> u64 {
+    let disk = SimStorage::new(1);
+    let db = open(&disk);
+    let plain = plain_small(&db);
+    for i in 0..1000 {
+        plain.put(key(i), value(i)).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = open(&disk);
+    let plain = db.existing_keyspace("plain").unwrap();
+    let number = || db.snapshot().unwrap().number();
+    let before = (disk.operations(), number());
+    let (scan, gets) = (key(300)..key(400), [key(1), key(500), key(2000)]);
+    let count = match by_transaction {
+        true => {
+            let mut t = db.transaction().unwrap();
+            for key in &gets {
+                t.get(&plain, key).unwrap();
+            }
+            let count = t.scan(&plain, scan).unwrap().count();
+            assert_eq!(db.stats().snapshots, 1);
+            let read = disk.operations();
+            t.commit().unwrap();
+            assert_eq!(
+                disk.operations(),
+                read,
+                "a commit without writes does nothing"
+            );
+            count
+        }
+        false => {
+            let snapshot = db.snapshot().unwrap();
+            for key in &gets {
+                snapshot.get(&plain, key).unwrap();
+            }
+            snapshot.scan(&plain, scan).unwrap().count()
+        }
+    };
+    assert_eq!(count, 100);
+    assert_eq!((db.stats().snapshots, number()), (0, before.1));
+    disk.operations() - before.0
+}
+
+#[test]
+fn a_transaction_that_only_reads_costs_a_snapshot() {
+    let by_snapshot = disk_operations_of_reads(false);
+    assert!(by_snapshot > 0);
+    assert_eq!(disk_operations_of_reads(true), by_snapshot);
+}
+
 #[test]
 fn a_keyspace_cleared_before_is_written_to_as_it_is_now() {
     let disk = SimStorage::new(1);
@@ -480,6 +548,52 @@ fn asynchronous_transactions_end() {
             drop(begun.wait());
         }
     }
+}
+
+#[test]
+fn a_barrier_waits_for_all_attempts_of_a_transaction() {
+    let disk = SimStorage::new(1);
+    let db = threaded(&disk).workers(2).open().unwrap();
+    let plain = plain(&db);
+    let (of_body, mut attempts) = (plain.clone(), 0);
+    let sum = db.transact_async(move |t| {
+        attempts += 1;
+        t.get(&of_body, "a")?;
+        if attempts < 5 {
+            of_body.put("a", "again")?;
+        }
+        put(t, &of_body, "b", 1);
+        Ok(attempts)
+    });
+    db.barrier().wait().unwrap();
+    assert!(sum.is_ready());
+    assert_eq!(sum.wait().unwrap(), 5);
+}
+
+#[test]
+fn asynchronous_transactions_of_one_key_all_commit() {
+    let disk = SimStorage::new(1);
+    let db = threaded(&disk).workers(3).open().unwrap();
+    let plain = plain(&db);
+    let add = |_| {
+        let of_body = plain.clone();
+        db.transact_async(move |t| {
+            let n = get(t, &of_body, "count");
+            put(t, &of_body, "count", n + 1);
+            Ok(())
+        })
+    };
+    let calls: Vec<_> = (0..300).map(add).collect();
+    for _ in 0..300 {
+        db.transact(|t| {
+            let n = get(t, &plain, "count");
+            put(t, &plain, "count", n + 1);
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    }
+    calls.into_iter().for_each(|call| call.wait().unwrap());
+    assert_eq!(number(plain.get("count").unwrap().as_deref()), 600);
 }
 
 #[test]
