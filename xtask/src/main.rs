@@ -14,8 +14,9 @@ const HELP: &str = "\
 cargo xtask tidy            check the rules of the code base that the compiler does not know
 cargo xtask bless [ARGS..]  run the tests with HEDGEROW_BLESS=1, so that expected texts, golden
                             files and worked examples are rewritten; ARGS go to cargo test
-cargo xtask patches         bring each mended defect of crates/hedgerow-testkit/patches back, in a copy of
-                            the tree, and see that the command of its patch finds it
+cargo xtask patches [PARTS] bring each mended defect of crates/hedgerow-testkit/patches back, in a copy of
+                            the tree, and see that the command of its patch finds it; only those
+                            whose names have one of PARTS
 cargo xtask lines           count the lines of code of each crate, without tests, comments and empty lines
 cargo xtask figures         recompute the numbers of README.md and docs from the raw rows that they name
 cargo xtask help            show this";
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
     match args.first().map(String::as_str) {
         Some("tidy") => tidy(),
         Some("bless") => bless(&args[1..]),
-        Some("patches") => patches(),
+        Some("patches") => patches(&args[1..]),
         Some("lines") => lines(),
         Some("figures") => figures(),
         Some("help") => {
@@ -77,9 +78,10 @@ fn lines() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn patches() -> ExitCode {
+fn patches(parts: &[String]) -> ExitCode {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from);
-    match patches::run(&root(), &target.join("patches"), |line| println!("{line}")) {
+    let tell = |line: &str| println!("{line}");
+    match patches::run(&root(), &target.join("patches"), parts, tell) {
         Ok(()) => ExitCode::SUCCESS,
         Err(wrong) => {
             println!("{wrong}");

@@ -5,8 +5,10 @@
 //! `run: COMMAND`, a call of `cargo test` that must fail with the patch.
 #![allow(clippy::disallowed_methods, reason = "a tool on the real file system")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Instant;
 
 const FOLDER: &str = "crates/hedgerow-testkit/patches";
 /// The longest time of a command, in seconds, without building.
@@ -30,19 +32,39 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     findings.collect()
 }
 
-/// Runs each patch's command in a copy of the tree. It must pass without the patch and fail with
-/// it. Reports each by `tell`. The build stays in `folder` for the next run.
+/// Runs the command of each patch whose path has one of `parts`, in a copy of the tree. It must
+/// pass without the patch and fail with it. Reports each by `tell`. The build stays in `folder` for
+/// the next run.
 ///
 /// # Errors
 /// A line for each patch that was not found; or what kept it from being tried.
-pub(crate) fn run(root: &Path, folder: &Path, tell: impl Fn(&str)) -> Result<(), String> {
-    let patches = read_all(root)?;
+pub(crate) fn run(
+    root: &Path,
+    folder: &Path,
+    parts: &[String],
+    tell: impl Fn(&str),
+) -> Result<(), String> {
+    let mut patches = read_all(root)?;
+    patches.retain(|patch| parts.is_empty() || parts.iter().any(|it| patch.path.contains(it)));
+    if patches.is_empty() {
+        return Err(format!(
+            "expected parts of names of patches, found {parts:?}"
+        ));
+    }
     let tree = copy(root, folder)?;
+    // Without a patch, each command runs once.
+    let mut passing = BTreeMap::new();
+    for patch in &patches {
+        if !passing.contains_key(&patch.run) {
+            passing.insert(&patch.run, passes(&tree, patch));
+        }
+    }
     let mut wrong = Vec::new();
     for patch in &patches {
         tell(&format!("{}: {}", patch.path, patch.run));
-        match is_found(&tree, patch) {
-            Ok(()) => tell("  found"),
+        let found = passing[&patch.run].clone();
+        match found.and_then(|()| is_found(&tree, patch)) {
+            Ok(seconds) => tell(&format!("  found in {seconds} seconds")),
             Err(why) => {
                 tell(&format!("  {why}"));
                 wrong.push(format!("{}: {why}", patch.path));
@@ -55,28 +77,34 @@ pub(crate) fn run(root: &Path, folder: &Path, tell: impl Fn(&str)) -> Result<(),
     }
 }
 
-fn is_found(tree: &Path, patch: &Patch) -> Result<(), String> {
-    let without = test(tree, patch)?;
-    if !without.status.success() {
-        return Err(format!(
+fn passes(tree: &Path, patch: &Patch) -> Result<(), String> {
+    let (output, _) = test(tree, patch)?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
             "the command fails without the patch:\n{}",
-            text(&without)
-        ));
+            text(&output)
+        )),
     }
+}
+
+/// The seconds until the command has found the patch.
+fn is_found(tree: &Path, patch: &Patch) -> Result<u64, String> {
     apply(tree, patch, &[])?;
     let with = test(tree, patch);
     apply(tree, patch, &["--reverse"])?;
-    match with?.status.code() {
+    let (output, seconds) = with?;
+    match output.status.code() {
         Some(0) => Err("not found: the command passes with the patch".to_owned()),
         Some(124) => Err(format!(
             "not found: the command takes more than {SECONDS_MAX} seconds"
         )),
-        _ => Ok(()),
+        _ => Ok(seconds),
     }
 }
 
-/// Builds what the command runs, then runs it.
-fn test(tree: &Path, patch: &Patch) -> Result<Output, String> {
+/// Builds what the command runs, then runs it. Returns the seconds of the run, too.
+fn test(tree: &Path, patch: &Patch) -> Result<(Output, u64), String> {
     let shell = |program: &str, args: &[&str], command: &str| {
         let run = Command::new(program)
             .args(args)
@@ -93,7 +121,9 @@ fn test(tree: &Path, patch: &Patch) -> Result<Output, String> {
     if !built.status.success() {
         return Err(format!("it does not build:\n{}", text(&built)));
     }
-    shell("timeout", &[&SECONDS_MAX.to_string(), "sh"], &patch.run)
+    let begun = Instant::now();
+    let ran = shell("timeout", &[&SECONDS_MAX.to_string(), "sh"], &patch.run)?;
+    Ok((ran, begun.elapsed().as_secs()))
 }
 
 fn text(output: &Output) -> String {

@@ -29,12 +29,14 @@ fn history(actors: &[&[Step]], after: &[(&str, &str)]) -> History {
     let actors = actors.iter().map(|steps| Actor {
         began: 0,
         ended: 9,
+        times: 0..=0,
         steps: steps.to_vec(),
     });
     History {
         before: State::new(),
         actors: actors.collect(),
         after: after.collect(),
+        time: 0,
     }
 }
 
@@ -83,10 +85,7 @@ fn an_order_explains_reads_and_the_end() {
             put("b", "1"),
             scan(&[("a", "1"), ("b", "1")]),
         ],
-        &[
-            get("b", Some("1")),
-            Step::Load(0, vec![(key("a"), key("2"))]),
-        ],
+        &[get("b", Some("1")), put("a", "2")],
     ];
     let found = history(&actors, &[("b", "1")]);
     assert_eq!(found.serial_order(), Some(vec![1, 2, 0]));
@@ -97,4 +96,35 @@ fn an_order_explains_reads_and_the_end() {
         actor.began = 10;
     }
     assert_eq!(late.serial_order(), None);
+}
+
+#[test]
+fn operands_and_expiry_have_their_order() {
+    let merge = |name, operand| Step::Merge(0, key(name), key(operand));
+    // Keys of an even length: operands are added at the end.
+    let actors: [&[Step]; 3] = [
+        &[merge("no", "1"), get("no", Some("21"))],
+        &[merge("no", "2")],
+        &[merge("no", "3")],
+    ];
+    let order = |after| history(&actors, &[("no", after)]).serial_order();
+    assert_eq!(order("213"), Some(vec![1, 0, 2]));
+    assert_eq!(order("123"), None);
+    assert_eq!(order("23"), None);
+
+    let expiring = Step::PutExpiring(0, key("no"), key("x"), 5);
+    let update = Step::Update(0, key("no"), Some(key("x")), key("y"));
+    let actors: [&[Step]; 3] = [
+        &[expiring],
+        &[get("no", None), put("seen", "gone")],
+        &[update, merge("no", "1")],
+    ];
+    let mut found = history(&actors, &[("seen", "gone"), ("no", "1")]);
+    found.time = 5;
+    (found.actors[1].began, found.actors[1].ended) = (10, 11);
+    assert_eq!(found.serial_order(), None, "it does not read its operand");
+    found.actors[1].steps[0] = get("no", Some("1"));
+    assert_eq!(found.serial_order(), None, "it reads at a time before");
+    found.actors[1].times = 4..=5;
+    assert_eq!(found.serial_order(), Some(vec![0, 2, 1]));
 }
