@@ -30,7 +30,7 @@ pub type Range = (Vec<u8>, Vec<u8>);
 /// A key with its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
-/// What is stored of a key: a value, and what was merged into it since.
+/// The stored state of a key: a value, and the operands merged into it since.
 #[derive(Debug, Clone, Default)]
 pub struct Stored {
     value: Option<Vec<u8>>,

@@ -27,12 +27,12 @@ use std::sync::atomic::Ordering;
 use crate::base::entry::{KeyHash, Kind, SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::base::key_ranges::{KeyRange, KeyRanges};
-use crate::paths::scan::RangesRead;
 use crate::table::Table;
 use crate::table::iter::InternalIter;
 use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer, stripe};
 use crate::tree::partition::watchers::{Watch, Written};
 use crate::tree::partition::{KeyBounds, Partition};
+use crate::tree::recorded::RangesRead;
 use crate::tree::version::SuperVersion;
 
 /// The most stripes that are compared inside the critical section.

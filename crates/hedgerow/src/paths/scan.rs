@@ -9,7 +9,6 @@
 
 mod both_ends;
 mod of_batch;
-mod recorded;
 mod seen_ranges;
 mod stored_entries;
 mod unordered;
@@ -18,7 +17,6 @@ mod versions;
 pub(crate) use both_ends::{Extent, Pair, range_bounds};
 pub use both_ends::{Keys, Scan};
 pub(crate) use of_batch::OfBatch;
-pub(crate) use recorded::RangesRead;
 pub use stored_entries::{Entries, StoredEntry};
 pub use unordered::{ScanToken, UnorderedScan};
 

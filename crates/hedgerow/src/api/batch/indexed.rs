@@ -15,10 +15,11 @@ use crate::base::options::Durability;
 use crate::base::slice::Slice;
 use crate::paths::conflicts::Basis;
 use crate::paths::scan::{
-    ALL_KEYS, Cursor, Extent, OfBatch, Pair, RangesRead, Scan, ScanToken, UnorderedScan, View,
+    ALL_KEYS, Cursor, Extent, OfBatch, Pair, Scan, ScanToken, UnorderedScan, View,
 };
 use crate::tree::own_writes::OwnWrites;
 use crate::tree::partition::KeyBounds;
+use crate::tree::recorded::RangesRead;
 use crate::tree::wal::record::Mark;
 
 /// The memory of an indexed batch unless another bound is set.
@@ -355,8 +356,8 @@ impl IndexedBatch {
         Cursor::open(self.view(keyspace, &ALL_KEYS)?)
     }
 
-    /// The value that the batch gives a key; `Some(None)` if it deletes the key. Otherwise the value
-    /// below is noted as read.
+    /// The value that the batch gives a key; `Some(None)` if it deletes the key. Otherwise the
+    /// value below is noted as read.
     #[allow(clippy::option_option, reason = "no write, a delete, a value")]
     fn own_value(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Option<Slice>>> {
         self.snapshot.state(keyspace)?;

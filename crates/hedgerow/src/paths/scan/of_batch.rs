@@ -9,9 +9,9 @@ use crate::table::iter::merge::merge;
 use crate::table::iter::uncovered::{SeenRanges, Uncovered};
 use crate::table::iter::{Entry, InternalIter};
 use crate::tree::memtable::Memtable;
+use crate::tree::recorded::{RangesRead, Recorded};
 
 use super::View;
-use super::recorded::{RangesRead, Recorded};
 
 /// The additions of a batch to the view of a snapshot.
 pub(crate) struct OfBatch {
