@@ -37,13 +37,19 @@ pub trait Store: Sync {
     /// The engine's.
     fn delete(&self, key: &[u8]) -> Result<()>;
 
-    /// Adds to the counter of a key, without reading it.
+    /// Adds to the counter of a key, which is little-endian.
+    ///
+    /// The default reads the counter and puts the sum.
     ///
     /// # Errors
-    /// The engine's; `Unsupported` by default.
-    fn add(&self, _key: &[u8], _count: i64) -> Result<()> {
-        let message = "expected a store with merge operators, found one without";
-        Err(hedgerow::Error::new(ErrorKind::Unsupported, message).into())
+    /// The engine's.
+    fn add(&self, key: &[u8], count: i64) -> Result<()> {
+        let mut sum = count;
+        self.get(key, &mut |old| {
+            let old = old.first_chunk().copied().unwrap_or_default();
+            sum = sum.wrapping_add(i64::from_le_bytes(old));
+        })?;
+        self.put(key, &sum.to_le_bytes())
     }
 
     /// Puts all entries as one commit.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow::{Compression, Design};
+use hedgerow::{Compression, Design, Layout};
 use hedgerow_bench::{
     Counters, Description, HedgerowStore, Open, OpenOptions, Part, RecordShape, Result, Session,
     Settings, Store, Workload,
@@ -43,6 +43,7 @@ fn options(dir: &Path) -> OpenOptions {
             table_bytes: Some(64 << 10),
             ..Design::default()
         },
+        layout: Layout::sorted().merge_operator("add_i64"),
         ..OpenOptions::new(dir, &settings())
     }
 }
