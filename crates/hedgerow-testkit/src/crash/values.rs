@@ -274,8 +274,8 @@ impl Harness {
         };
         let hours = self.random.below(6);
         let result = keyspace.set_time_to_live((hours > 0).then(|| HOUR * hours as u32));
-        let may_have = self.time_to_live.entry(name.to_owned()).or_default();
-        let before = may_have.last().copied().unwrap_or(0);
+        let may_have = self.time_to_live.get(name);
+        let before = may_have.and_then(|it| it.last()).copied().unwrap_or(0);
         let ended = self.ended(round, &format!("time to live {name} {hours}"), result)?;
         let now = match ended {
             super::Ended::Done => vec![hours],
