@@ -502,7 +502,7 @@ fn asynchronous_calls_do_the_same() {
             workers,
             worker_queue: Some(8),
             sync,
-            layout: hedgerow::Layout::sorted().hash(3),
+            layout: Layout::sorted().hash(3),
             ..options(dir.path())
         };
         let settings = Settings {
