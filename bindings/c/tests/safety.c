@@ -335,13 +335,14 @@ static void a_caller_that_stops_waiting_leaves_the_call(void) {
   OK(hg_open(path_of("db"), options, &db, &error));
   OK(hg_options_free(options));
   hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
+  OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
   OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
   OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
   pthread_mutex_lock(&gate);
   interrupted = asked = 0;
   CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
   hg_set_progress(go_on, &asked);
-  /* The flush combines both operands, for which it needs the function. */
+  /* The flush combines the value and both operands, for which it needs the function. */
   EXPECT(HG_CANCELLED, hg_flush(db, &error));
   pthread_mutex_unlock(&gate);
   hg_set_progress(NULL, NULL);
