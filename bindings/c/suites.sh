@@ -45,7 +45,8 @@ suite_symbols() {
     [ "$library" = hedgerow ] || folder=$here/leveldb
     nm -D --defined-only "$build/lib$library.so.0" | awk '$2 == "T" {sub(/@.*/, "", $3); print $3}' | LC_ALL=C sort >"$work/symbols"
     diff "$folder/symbols.txt" "$work/symbols"
-    readelf -d "$build/lib$library.so.0" | grep -q "SONAME.*\[lib$library.so.0\]"
+    readelf -d "$build/lib$library.so.0" >"$work/dynamic"
+    grep -q "SONAME.*\[lib$library.so.0\]" "$work/dynamic"
     count=$((count + $(wc -l <"$work/symbols")))
   done
   ran symbols $((FUNCTIONS + 68)) "$count"
@@ -154,11 +155,17 @@ suite_c_test() {
   ran c_test 16 "$(grep -c '^=== Test' "$work/c_test.out")"
 }
 
+# The path of Debian's LevelDB; nothing if it is not installed.
+debians_leveldb() {
+  # awk reads to the end: a closed pipe would be an error of ldconfig.
+  ldconfig -p | awk '/libleveldb.so.1d/ {path = $NF} END {print path}'
+}
+
 # Random calls to this library and Debian's LevelDB. HEDGEROW_SEED repeats a run.
 suite_random() {
   local calls=${HEDGEROW_CALLS:-10000} theirs
-  ldconfig -p | grep -q libleveldb.so.1d || install libleveldb1d
-  theirs=$(ldconfig -p | awk '/libleveldb.so.1d/ {print $NF; exit}')
+  theirs=$(debians_leveldb)
+  [ -n "$theirs" ] || { install libleveldb1d && theirs=$(debians_leveldb); }
   "$cc" "${warnings[@]}" -I"$here/leveldb/include" -o "$work/random_calls" "$here/leveldb/random_calls.c" -ldl
   mkdir "$work/random"
   "$work/random_calls" "$build/libhedgerow_leveldb.so.0" "$theirs" "$work/random" "$calls" "${HEDGEROW_SEED:-}" |
