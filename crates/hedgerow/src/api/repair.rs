@@ -55,7 +55,8 @@ use crate::tree::version::edit::{Change, KeyspaceDescription};
 use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
 use crate::tree::version::state::State;
-use crate::tree::wal::log::segment_number;
+use crate::tree::wal::log::{segment_name, segment_number};
+use crate::tree::wal::record::Op;
 use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The directory of files that could not be used.
@@ -106,7 +107,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         ))
     })?;
     let mut report = RepairReport::default();
-    let (mut known, mut in_log);
+    let (mut known, ranges);
     let places: Vec<PathBuf>;
     {
         let _lock = crate::paths::recover::take_lock(storage, &dir)?;
@@ -122,15 +123,8 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
             tables::set_aside(storage, place)?;
         }
         let tables = tables::find(storage, &places, &known, &mut report)?;
-        in_log = partitions_in_log(storage, &known.places.log_root(&dir))?;
-        let state = describe(&known, &tables, &in_log, &mut report, storage, &dir)?;
-        // The tables have felt the others: a merge may have given newer entries smaller numbers.
-        for (id, in_log) in &mut in_log {
-            let tree = state.trees.get(id);
-            let flushed_through = tree.map_or(SeqNo(0), |tree| tree.flushed_through);
-            let is_replayed = |range: &RangeInLog| range.2 > flushed_through;
-            in_log.ranges.retain(is_replayed);
-        }
+        let state = describe(&known, &tables, &mut report, storage, &dir)?;
+        ranges = ranges_in_log(storage, &known.places.log_root(&dir), &state)?;
         Manifest::create(environment.storage.clone(), &dir, &state.snapshot())?;
     }
     // No merge may run before the old tables are back at the oldest place.
@@ -147,7 +141,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     )?;
     let tables = tables::find(storage, &places, &known, &mut RepairReport::default())?;
     for (partition, tables) in by_partition(&tables) {
-        let ranges = in_log.get(&partition).map_or(&[][..], |it| &it.ranges);
+        let ranges = ranges.get(&partition).map_or(&[][..], |it| it);
         merge_into(db.engine(), partition, &tables, ranges)?;
     }
     db.sync()?;
@@ -197,7 +191,6 @@ fn by_partition(tables: &[FoundTable]) -> BTreeMap<PartitionId, Vec<&FoundTable>
 fn describe(
     known: &State,
     tables: &[FoundTable],
-    log: &BTreeMap<PartitionId, InLog>,
     report: &mut RepairReport,
     storage: &dyn Storage,
     dir: &Path,
@@ -206,6 +199,7 @@ fn describe(
     state.places = known.places.clone();
     let mut keyspaces: BTreeMap<KeyspaceId, KeyspaceDescription> = known.keyspaces.clone();
     let log_root = known.places.log_root(dir);
+    let log = partitions_in_log(storage, &log_root)?;
     report.keyspaces_known = keyspaces.len();
     for table in tables {
         let id = KeyspaceId(table.meta.keyspace);
@@ -222,7 +216,7 @@ fn describe(
         if !known.keyspaces.contains_key(&id) {
             report.keyspaces_guessed += 1;
             keyspace.partitions.sort_unstable();
-            keyspace.layout.partitioning = guess_partitioning(id, keyspace, log, tables)?;
+            keyspace.layout.partitioning = guess_partitioning(id, keyspace, &log, tables)?;
         }
         state.apply(&keyspace.creation(id))?;
         if let Some(&ms) = known.times_to_live.get(&id) {
@@ -265,38 +259,24 @@ fn describe(
     Ok(state)
 }
 
-/// The readable operations of one partition in the log.
-#[derive(Default)]
-struct InLog {
-    /// The smallest and the largest key.
-    keys: Option<(Vec<u8>, Vec<u8>)>,
-    /// Its range deletes. A flush over an empty tree keeps none of them.
-    ranges: Vec<RangeInLog>,
-}
+/// The smallest and the largest key in the log of each partition.
+type KeysInLog = BTreeMap<PartitionId, (Vec<u8>, Vec<u8>)>;
 
-/// Key, value and number of a range delete.
-type RangeInLog = (Vec<u8>, Vec<u8>, SeqNo);
-
-fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<BTreeMap<PartitionId, InLog>> {
+fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<KeysInLog> {
     let log = log_dir(dir);
-    let mut found = BTreeMap::<_, InLog>::new();
+    let mut found = KeysInLog::new();
     for file in storage.list(&log).map_err(|e| Error::io("list", &log, e))? {
         let Some(number) = segment_number(&file.name) else {
             continue;
         };
         let mut reader = SegmentReader::open(storage, &log.join(&file.name), number)?;
         while let Some(record) = reader.next()? {
-            let ops = record.ops().map_while(Result::ok);
-            let ops = (record.header.first_seqno.0..).map(SeqNo).zip(ops);
-            for (seqno, op) in ops.filter(|(_, op)| op.partition != PartitionId::NONE) {
-                let (in_log, key) = (found.entry(op.partition).or_default(), op.user_key);
-                if op.tag.kind == Kind::RangeDelete {
-                    let range = (key.to_vec(), op.value.to_vec(), seqno);
-                    in_log.ranges.push(range);
-                    continue;
-                }
+            let is_point =
+                |op: &Op<'_>| op.tag.kind != Kind::RangeDelete && op.partition != PartitionId::NONE;
+            for op in record.ops().map_while(Result::ok).filter(is_point) {
+                let key = op.user_key;
                 let first = || (key.to_vec(), key.to_vec());
-                let (smallest, largest) = in_log.keys.get_or_insert_with(first);
+                let (smallest, largest) = found.entry(op.partition).or_insert_with(first);
                 if key < smallest.as_slice() {
                     *smallest = key.to_vec();
                 } else if key > largest.as_slice() {
@@ -306,6 +286,47 @@ fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<BTreeMap<Parti
         }
     }
     Ok(found)
+}
+
+/// Key, value and number of a range delete.
+type RangeInLog = (Vec<u8>, Vec<u8>, SeqNo);
+
+/// The range deletes that will be replayed over a described database. A flush over empty trees
+/// keeps none of them.
+fn ranges_in_log(
+    storage: &dyn Storage,
+    root: &Path,
+    state: &State,
+) -> Result<BTreeMap<PartitionId, Vec<RangeInLog>>> {
+    let mut found = BTreeMap::<_, Vec<RangeInLog>>::new();
+    for number in state.log_start.. {
+        let path = log_dir(root).join(segment_name(number));
+        if storage.size(&path).is_err() {
+            break;
+        }
+        let mut reader = SegmentReader::open(storage, &path, number)?;
+        let mut is_sealed = false;
+        while let Some(record) = reader.next()? {
+            is_sealed = record.header.ops == 0;
+            let ops = record.ops().map_while(Result::ok);
+            for (seqno, op) in (record.header.first_seqno.0..).map(SeqNo).zip(ops) {
+                let is_range = op.tag.kind == Kind::RangeDelete;
+                if is_range && seqno > flushed_through(state, op.partition) {
+                    let ranges = found.entry(op.partition).or_default();
+                    ranges.push((op.user_key.to_vec(), op.value.to_vec(), seqno));
+                }
+            }
+        }
+        if !is_sealed {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn flushed_through(state: &State, partition: PartitionId) -> SeqNo {
+    let tree = state.trees.get(&partition);
+    tree.map_or(SeqNo(0), |tree| tree.flushed_through)
 }
 
 /// A keyspace that is known from its tables only.
@@ -325,14 +346,14 @@ fn guess(id: KeyspaceId, footer: &Footer) -> KeyspaceDescription {
 fn guess_partitioning(
     id: KeyspaceId,
     keyspace: &KeyspaceDescription,
-    log: &BTreeMap<PartitionId, InLog>,
+    log: &KeysInLog,
     tables: &[FoundTable],
 ) -> Result<Partitioning> {
     let partitions = &keyspace.partitions;
     let order = key_order::open(keyspace.layout.order, keyspace.seed);
     let mut keys: Vec<BTreeSet<&[u8]>> = vec![BTreeSet::new(); partitions.len()];
     for (partition, keys) in partitions.iter().zip(&mut keys) {
-        if let Some((smallest, largest)) = log.get(partition).and_then(|it| it.keys.as_ref()) {
+        if let Some((smallest, largest)) = log.get(partition) {
             keys.extend([smallest.as_slice(), largest]);
         }
         // The ends of range tombstones are no keys of the partition.

@@ -7,7 +7,7 @@ use hedgerow_io::Storage;
 
 use super::tables;
 use super::tables::Missing;
-use super::{LOST, RepairReport};
+use super::{LOST, RepairReport, flushed_through};
 use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::tree::engine::log_dir;
@@ -138,9 +138,4 @@ impl Segment {
             ..Missing::unknown(self.path.clone())
         })
     }
-}
-
-fn flushed_through(state: &State, partition: PartitionId) -> SeqNo {
-    let tree = state.trees.get(&partition);
-    tree.map_or(SeqNo(0), |tree| tree.flushed_through)
 }
