@@ -344,13 +344,34 @@ fn changes_are_lines_that_resume_where_a_slot_or_a_reader_was() {
         .unwrap();
     keyspace.delete_range("b"..).unwrap();
     keyspace.clear().unwrap();
+    keyspace
+        .put_expiring(
+            "e",
+            "4",
+            Expiry::At(UNIX_EPOCH + Duration::from_secs(1 << 33)),
+        )
+        .unwrap();
+    let layout = Layout::sorted().merge_operator("append");
+    writer.keyspace("default", layout).unwrap();
+    keyspace.merge("e", "5").unwrap();
+    keyspace
+        .set_time_to_live(Some(Duration::from_secs(60)))
+        .unwrap();
     // The writer has it open.
     let all = lines(&["--slot", "index"]);
     let ops: Vec<_> = all
         .iter()
         .map(|line| line["op"].as_str().unwrap())
         .collect();
-    assert_eq!(ops, ["put", "put", "put", "delete-range", "clear"]);
+    let edits = ["set-merge-operator", "merge", "set-time-to-live"];
+    let expected = ["put", "put", "put", "delete-range", "clear", "put"];
+    assert_eq!(ops, [&expected[..], &edits].concat());
+    assert_eq!(all[5]["expires"], (1_u64 << 33) * 1000);
+    assert_eq!(
+        (&all[7]["key"], &all[7]["operand"]),
+        (&json!("e"), &json!("5"))
+    );
+    assert_eq!(all[8]["milliseconds"], 60_000);
     assert_eq!(
         all[1],
         json!({ "commit": all[2]["commit"], "keyspace": "default", "op": "put", "key": "b", "value": "2" })

@@ -72,6 +72,8 @@ struct World {
     follower: Option<Follower>,
     replica_disk: SimStorage,
     replica: Option<Replica>,
+    /// The position up to which the replica is durable.
+    received: u64,
     written: u64,
     copies: u64,
     /// A run has one repair.
@@ -91,6 +93,7 @@ impl World {
             follower: None,
             replica_disk: SimStorage::new(seed ^ 1),
             replica: None,
+            received: 0,
             written: 0,
             copies: 0,
             is_repaired: false,
@@ -336,8 +339,12 @@ impl World {
         if way == 5 && !self.is_repaired {
             return self.repair();
         }
+        // A follower stays when the disk does.
+        if !(3..=5).contains(&way) {
+            self.follower = None;
+        }
         self.open()?;
-        self.follower = None;
+        self.follow()?;
         self.check_consumer()
     }
 
@@ -378,6 +385,7 @@ impl World {
                 copied.map_err(|e| wrong(e.to_string()))?;
             }
         }
+        self.received = backup.last;
         self.open_replica(backup.last)
     }
 
@@ -409,8 +417,7 @@ impl World {
         let some = self.random.below(30) as usize;
         self.consume(some)?;
         // The slot keeps what the replica needs, too.
-        let replica = self.replica.as_ref().map_or(0, Replica::position);
-        let confirmed = self.position.min(replica);
+        let confirmed = self.position.min(self.received);
         let slot = self.db()?.slots()?[SLOT];
         if self.random.one_in(2) && confirmed > slot.position {
             self.db()?.confirm_slot(SLOT, confirmed)?;
@@ -450,29 +457,34 @@ impl World {
         )
     }
 
-    /// Sends what the replica lacks. The transport may be cut.
-    fn replicate(&mut self) -> Result<()> {
-        let Some(position) = self.replica.as_ref().map(Replica::position) else {
-            return Ok(());
-        };
+    /// The bytes of all commits that the replica lacks.
+    fn sent(&mut self) -> Result<Vec<u8>> {
+        let position = self.replica.as_ref().map_or(0, Replica::position);
         let mut changes = match self.random.one_in(2) {
             true => self.db()?.changes_since(position)?,
             false => self.builder(&self.disk).changes_since(position)?,
         };
         let mut bytes = Vec::new();
         send(&mut changes, &mut bytes)?;
-        let is_cut = self.random.one_in(3);
-        if is_cut {
-            bytes.truncate(self.random.below(bytes.len() as u64 + 1) as usize);
+        Ok(bytes)
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(replica) = &mut self.replica {
+            self.received = replica.receive(&mut &*bytes)?;
         }
-        let Some(replica) = &mut self.replica else {
-            return Ok(());
-        };
-        let received = replica.receive(&mut bytes.as_slice());
-        if is_cut {
+        Ok(())
+    }
+
+    /// Sends what the replica lacks. The transport may be cut.
+    fn replicate(&mut self) -> Result<()> {
+        let bytes = self.sent()?;
+        if self.random.one_in(3) {
+            let cut = self.random.below(bytes.len() as u64 + 1) as usize;
+            let _ = self.receive(&bytes[..cut]);
             return Ok(());
         }
-        received?;
+        self.receive(&bytes)?;
         self.check_replica()
     }
 
@@ -486,6 +498,12 @@ impl World {
     }
 
     fn crash_replica(&mut self) -> Result<()> {
+        // Perhaps in the middle of its work.
+        if self.random.one_in(2) {
+            let bytes = self.sent()?;
+            self.replica_disk.crash_after(self.random.below(60));
+            let _ = self.receive(&bytes);
+        }
         let Some(before) = self.replica.take().map(|it| it.position()) else {
             return Ok(());
         };
@@ -512,16 +530,13 @@ impl World {
     fn check_everybody(&mut self) -> Result<()> {
         self.check_consumer()?;
         self.follow()?;
-        let Some(replica) = &mut self.replica else {
-            return Ok(());
-        };
-        let mut bytes = Vec::new();
-        let db = self.db.as_ref();
-        let db = db.ok_or_else(|| wrong("the database is closed".to_owned()))?;
-        send(&mut db.changes_since(replica.position())?, &mut bytes)?;
-        replica.receive(&mut bytes.as_slice())?;
-        replica.db().verify()?;
-        db.verify()?;
+        let bytes = self.sent()?;
+        self.receive(&bytes)?;
+        let replica = self.replica.as_ref().map(Replica::db);
+        replica
+            .into_iter()
+            .try_for_each(|db| db.verify().map(drop))?;
+        self.db()?.verify()?;
         self.check_replica()
     }
 }

@@ -49,6 +49,7 @@ mod code {
     pub(super) const SET_MERGE_OPERATOR: u8 = 15;
     pub(super) const SET_TIME_TO_LIVE: u8 = 16;
     pub(super) const MERGE_ENTRY: u8 = 17;
+    pub(super) const LOAD_WITH_OPERANDS: u8 = 18;
 }
 
 pub(super) fn refused(doing: &str, error: io::Error) -> Error {
@@ -166,7 +167,11 @@ impl<W: Write> Sender<'_, W> {
             CommitChange::Clear { keyspace } => self.put(code::CLEAR, &[keyspace.as_bytes()]),
             CommitChange::Drop { keyspace } => self.put(code::DROP, &[keyspace.as_bytes()]),
             CommitChange::Load { keyspace, tables } => {
-                self.put(code::LOAD, &[keyspace.as_bytes()])?;
+                let code = match tables.operands() {
+                    0 => code::LOAD,
+                    _ => code::LOAD_WITH_OPERANDS,
+                };
+                self.put(code, &[keyspace.as_bytes()])?;
                 for entry in tables.read()? {
                     let (key, op) = entry?;
                     match op {
@@ -319,6 +324,8 @@ pub(super) enum Received {
     Whole(CommitChange),
     /// A load into a keyspace, whose entries follow.
     Load(String),
+    /// A load that may not be applied twice.
+    LoadWithOperands(String),
 }
 
 /// The changes of one commit, perhaps in several frames.
@@ -392,6 +399,7 @@ impl<'r, 'a, R: Read> Receiver<'r, 'a, R> {
             code::CLEAR => CommitChange::Clear { keyspace },
             code::DROP => CommitChange::Drop { keyspace },
             code::LOAD => return Ok(Some(Received::Load(keyspace))),
+            code::LOAD_WITH_OPERANDS => return Ok(Some(Received::LoadWithOperands(keyspace))),
             _ => return Err(damaged("a change in its place")),
         };
         let is_write = is_write(&change);
@@ -413,7 +421,9 @@ impl<'r, 'a, R: Read> Receiver<'r, 'a, R> {
     /// Passes over the entries of a load.
     pub(super) fn skip_load(&mut self, received: &Received) -> Result<()> {
         match received {
-            Received::Load(_) => self.entries().try_for_each(|entry| entry.map(drop)),
+            Received::Load(_) | Received::LoadWithOperands(_) => {
+                self.entries().try_for_each(|entry| entry.map(drop))
+            }
             _ => Ok(()),
         }
     }
@@ -433,7 +443,8 @@ impl<'r, 'a, R: Read> Receiver<'r, 'a, R> {
         let code = *rest.split_off_first().ok_or_else(|| damaged("a code"))?;
         let count = match code {
             code::END_OF_LOAD => 0,
-            code::CLEAR | code::DROP | code::LOAD | code::DELETE_ENTRY => 1,
+            code::CLEAR | code::DROP | code::DELETE_ENTRY => 1,
+            code::LOAD | code::LOAD_WITH_OPERANDS => 1,
             code::DELETE | code::DELETE_ALL_FROM | code::DELETE_PREFIX => 2,
             code::RENAME | code::MERGE_ENTRY => 2,
             code::SET_MERGE_OPERATOR | code::SET_TIME_TO_LIVE => 2,

@@ -34,14 +34,17 @@
 //!
 //! The replica stores its position together with each commit. So it may crash at any moment, and
 //! resumes where it was. Every frame is checked. A commit is applied as a whole, except that a
-//! commit of several loads, clears or renames is applied one by one; after a crash between, the
-//! commit is applied again.
+//! load, or a change of a keyspace, and the position are two commits; after a crash between, the
+//! change is applied again, with the same result. A load with operands is applied in parts of a
+//! mebibyte, each with its position.
 
 mod frame;
 
 use std::io::{Read, Write};
 
-use hedgerow::{Changes, CommitChange, Db, Durability, Error, ErrorKind, Keyspace, Layout, Result};
+use hedgerow::{
+    Changes, CommitChange, Db, Durability, Error, ErrorKind, Keyspace, Layout, LoadOp, Result,
+};
 
 use frame::{Frame, Reader, Receiver};
 
@@ -49,6 +52,9 @@ use frame::{Frame, Reader, Receiver};
 pub const OWN_KEYSPACE: &str = "hedgerow.replica";
 
 const POSITION: &[u8] = b"position";
+const LOADED: &[u8] = b"loaded";
+/// The bytes of the batches of a load with operands.
+const PART_BYTES: usize = 1 << 20;
 
 /// Writes all commits that are there now. Returns the number of the last one, as
 /// [`Changes::number`] does.
@@ -75,6 +81,8 @@ pub struct Replica {
     db: Db,
     own: Keyspace,
     position: u64,
+    /// The entries of the next commit, a load with operands, that were applied.
+    loaded: u64,
 }
 
 impl Replica {
@@ -85,17 +93,23 @@ impl Replica {
     /// `Corruption` of the stored position; as [`Db::keyspace`].
     pub fn open(db: Db, copied: u64) -> Result<Replica> {
         let own = db.keyspace(OWN_KEYSPACE, Layout::sorted())?;
-        let position = match own.get(POSITION)? {
-            None => copied,
+        let number = |key: &[u8]| match own.get(key)? {
+            None => Ok(None),
             Some(stored) => match <[u8; 8]>::try_from(&*stored) {
-                Ok(bytes) => u64::from_le_bytes(bytes),
+                Ok(bytes) => Ok(Some(u64::from_le_bytes(bytes))),
                 Err(_) => {
-                    let message = format!("expected a position, found {} bytes", stored.len());
-                    return Err(Error::new(ErrorKind::Corruption, message));
+                    let message = format!("expected a number, found {} bytes", stored.len());
+                    Err(Error::new(ErrorKind::Corruption, message))
                 }
             },
         };
-        Ok(Replica { db, own, position })
+        let (position, loaded) = (number(POSITION)?, number(LOADED)?);
+        Ok(Replica {
+            db,
+            own,
+            position: position.unwrap_or(copied),
+            loaded: loaded.unwrap_or(0),
+        })
     }
 
     /// The database.
@@ -103,7 +117,8 @@ impl Replica {
         &self.db
     }
 
-    /// The number of the last commit that was applied: what to send begins behind it.
+    /// The number of the last commit that was applied: what to send begins behind it. Confirm what
+    /// [`Replica::receive`] returns: commits of a call that fails may not be durable.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -146,14 +161,46 @@ impl Replica {
                     let keyspace = self.keyspace(&keyspace)?;
                     keyspace.bulk_load_ops(receiver.entries())?;
                 }
+                frame::Received::LoadWithOperands(keyspace) => {
+                    let keyspace = self.keyspace(&keyspace)?;
+                    self.load_once(&keyspace, receiver.entries(), &mut batch)?;
+                }
             }
         }
         if is_old {
             return Ok(());
         }
         batch.put(&self.own, POSITION, number.to_le_bytes())?;
+        batch.delete(&self.own, LOADED)?;
         batch.commit(Durability::Buffered)?;
-        self.position = number;
+        (self.position, self.loaded) = (number, 0);
+        Ok(())
+    }
+
+    /// Applies a load in parts, each together with the number of entries so far. The last part is
+    /// in `batch` then.
+    fn load_once(
+        &mut self,
+        keyspace: &Keyspace,
+        entries: impl Iterator<Item = Result<(Vec<u8>, LoadOp<Vec<u8>>)>>,
+        batch: &mut hedgerow::Batch,
+    ) -> Result<()> {
+        for (count, entry) in (1..).zip(entries) {
+            let (key, op) = entry?;
+            if count <= self.loaded {
+                continue;
+            }
+            match op {
+                LoadOp::PutExpiring(value, at) => batch.put_expiring(keyspace, key, value, at)?,
+                LoadOp::Merge(operand) => batch.merge(keyspace, key, operand)?,
+                _ => batch.delete(keyspace, key)?,
+            };
+            if batch.bytes() >= PART_BYTES {
+                batch.put(&self.own, LOADED, u64::to_le_bytes(count))?;
+                batch.commit_and_clear(Durability::Buffered)?;
+                self.loaded = count;
+            }
+        }
         Ok(())
     }
 

@@ -2,8 +2,9 @@
 //!
 //! One child writes a database. Another child keeps a replica: it reads the writer's files, whether
 //! the writer runs or not, and applies its changes to a database of its own, over a pipe within the
-//! process. The parent kills one of them every second with SIGKILL. When enough is written, the
-//! replica catches up, and both must have the same contents.
+//! process. The parent kills one of them every second with SIGKILL. It follows the writer's files
+//! itself, and must never see less than before. When enough is written, the replica catches up, and
+//! all must have the same contents.
 //!
 //! ```text
 //! follow --mib 1024 --seed 1
@@ -20,13 +21,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use hedgerow::{Builder, Db, Durability, Error, ErrorKind, Follower, Layout, Result};
+use hedgerow::{Builder, Db, Durability, Error, ErrorKind, Expiry, Follower, Layout, Result};
 use hedgerow_copies::replica::{OWN_KEYSPACE, Replica, send};
 use hedgerow_testkit::random::{Random, hash};
 
 const NAMES: [&str; 2] = ["a", "b"];
 const SLOT: &str = "replica";
 const KEYS: u64 = 200_000;
+const DAY: Duration = Duration::from_secs(86400);
 /// The slot keeps everything: the parent lets nobody confirm.
 const LOG_BYTES_MAX: u64 = 1 << 40;
 
@@ -42,6 +44,10 @@ struct Options {
     /// The milliseconds between two kills.
     #[arg(long, default_value_t = 1000)]
     every_ms: u64,
+    /// The mebibytes of writes between two kills, at least. So slow machines have as many kills as
+    /// fast ones.
+    #[arg(long, default_value_t = 0)]
+    every_mib: u64,
     /// The directory; a temporary one unless given.
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -68,9 +74,8 @@ fn write(options: &Options, dir: &Path) -> Result<()> {
     let begun = db.snapshot()?.number();
     let mut random = Random::new(options.seed ^ begun);
     let progress = db.keyspace("progress", Layout::sorted())?;
-    let mut written = progress.get(b"bytes")?.map_or(0, |bytes| {
-        u64::from_le_bytes(bytes[..].try_into().unwrap_or_default())
-    });
+    let counts = db.keyspace("counts", Layout::hashed().merge_operator("add_i64"))?;
+    let mut written = bytes_written(&db)?;
     while written < options.mib << 20 {
         let mut batch = db.batch();
         for _ in 0..random.range(1, 40) {
@@ -80,6 +85,8 @@ fn write(options: &Options, dir: &Path) -> Result<()> {
             written += (key.len() + value.len()) as u64;
             match random.below(12) {
                 0 => batch.delete(keyspace, key)?,
+                2 => batch.merge(&counts, key, 1_i64.to_le_bytes())?,
+                3 => batch.put_expiring(keyspace, key, value, Expiry::In(DAY))?,
                 1 if random.one_in(50) => {
                     let end = format!("{:08}", random.below(KEYS));
                     batch.delete_range(keyspace, key..end)?
@@ -116,7 +123,34 @@ fn follow(dir: &Path, until: impl Fn(u64) -> bool) -> Result<u64> {
     }
 }
 
+/// The bytes that the writer has written, by its own count.
+fn bytes_written(db: &Db) -> Result<u64> {
+    let Some(progress) = db.existing_keyspace("progress") else {
+        return Ok(0);
+    };
+    let bytes = progress.get(b"bytes")?;
+    Ok(bytes.map_or(0, |it| {
+        u64::from_le_bytes(it[..].try_into().unwrap_or_default())
+    }))
+}
+
 // ---- the parent ----
+
+/// Moves a follower on. It never sees less than before.
+fn watch(follower: &mut Follower, seen: &mut u64) -> Result<()> {
+    match follower.catch_up() {
+        // The writer was faster than the reader.
+        Err(error) if error.kind() == ErrorKind::Conflict => return Ok(()),
+        moved => moved?,
+    };
+    let now = bytes_written(follower.db())?;
+    if now < *seen {
+        let message = format!("expected at least {seen} bytes, the follower sees {now}");
+        return Err(Error::new(ErrorKind::Corruption, message));
+    }
+    *seen = now;
+    Ok(())
+}
 
 fn spawn(options: &Options, dir: &Path, child: &str) -> std::io::Result<Child> {
     Command::new(std::env::current_exe()?)
@@ -139,10 +173,14 @@ fn contents(db: &Db) -> Result<Vec<(String, u64, u64)>> {
             continue;
         };
         let (mut count, mut sum) = (0, 0_u64);
-        for entry in keyspace.scan_all()? {
-            let (key, value) = entry?;
+        // Two databases hash keys in two ways.
+        for entry in keyspace.scan_unordered()?.entries() {
+            let entry = entry?;
+            let value = entry.value.as_deref().map_or(0, hash);
+            let expiry = entry.expiry.unix_millis().unwrap_or(0);
+            let value = value.wrapping_mul(31).wrapping_add(expiry);
             count += 1;
-            sum = sum.rotate_left(1) ^ hash(&key) ^ hash(&value).rotate_left(7);
+            sum = sum.wrapping_add(hash(&entry.key) ^ value.rotate_left(7));
         }
         all.push((name, count, sum));
     }
@@ -155,12 +193,14 @@ fn run(options: &Options, dir: &Path) -> Result<String> {
     db.create_slot(SLOT, LOG_BYTES_MAX)?;
     db.close()?;
     let mut random = Random::new(options.seed);
+    let (mut beside, mut seen, mut next) = (Follower::open(builder(dir, "db"))?, 0, 0);
     let (began, mut kills) = (Instant::now(), [0_u64; 2]);
     let mut follower = spawn(options, dir, "follow").map_err(failed)?;
     loop {
         let mut writer = spawn(options, dir, "write").map_err(failed)?;
         let is_done = loop {
             thread::sleep(Duration::from_millis(options.every_ms));
+            watch(&mut beside, &mut seen)?;
             if let Some(status) = writer.try_wait().map_err(failed)? {
                 if status.success() {
                     break true;
@@ -172,6 +212,10 @@ fn run(options: &Options, dir: &Path) -> Result<String> {
                 let message = format!("the follower ended by itself: {status}");
                 return Err(Error::new(ErrorKind::Corruption, message));
             }
+            if seen < next {
+                continue;
+            }
+            next = seen + (options.every_mib << 20);
             if random.one_in(2) {
                 kills[0] += 1;
                 writer.kill().and_then(|()| writer.wait()).map_err(failed)?;
@@ -204,9 +248,10 @@ fn run(options: &Options, dir: &Path) -> Result<String> {
         let message = format!("expected {expected:?}, found {found:?} at {position} of {last}");
         return Err(Error::new(ErrorKind::Corruption, message));
     }
-    let follower = Follower::open(builder(dir, "db"))?;
-    if contents(follower.db())? != expected {
-        let message = "the follower differs from the writer";
+    beside.catch_up()?;
+    let lag = beside.stats()?.lag_writes;
+    if lag > 0 || contents(beside.db())? != expected {
+        let message = format!("the follower differs from the writer, with a lag of {lag}");
         return Err(Error::new(ErrorKind::Corruption, message));
     }
     let entries: u64 = expected.iter().map(|(_, count, _)| count).sum();

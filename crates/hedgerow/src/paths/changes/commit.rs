@@ -146,6 +146,11 @@ impl LoadedTables {
         self.tables.iter().map(|(_, meta)| meta.entries).sum()
     }
 
+    /// The number of operands among them. Two loads of an operand are not the same as one.
+    pub fn operands(&self) -> u64 {
+        self.tables.iter().map(|(_, meta)| meta.operands).sum()
+    }
+
     /// Reads the entries for [`Keyspace::bulk_load_ops`](crate::Keyspace::bulk_load_ops): each puts
     /// with an expiry, which may be never, merges or deletes. Sorted keys come in order, others in
     /// any.
