@@ -6,7 +6,8 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Output;
+use std::io::{BufRead, BufReader};
+use std::process::{Output, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 use hedgerow::{Db, Expiry, Layout, MergeError, MergeOperator};
@@ -395,4 +396,25 @@ fn changes_are_lines_that_resume_where_a_slot_or_a_reader_was() {
         2,
         &["none named `index`"],
     );
+}
+
+#[test]
+fn changes_that_are_followed_come_when_they_are_made() {
+    let place = Place::new();
+    place.fill(&[("a", "0")]);
+    let writer = Db::open(place.db()).unwrap();
+    let begin = writer.create_slot("index", 1 << 20).unwrap();
+    let mut command = place.command("changes", &["--since", &begin.to_string(), "--follow"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let keyspace = writer.existing_keyspace("default").unwrap();
+    // The writer has it open, and makes each change when the one before was read.
+    let mut lines = lines.map(Result::unwrap);
+    for value in ["1", "2", "3"] {
+        keyspace.put("a", value).unwrap();
+        let line: serde_json::Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
+        assert_eq!(line["value"], value);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

@@ -441,7 +441,7 @@ impl World {
     fn follow(&mut self) -> Result<()> {
         match &mut self.follower {
             Some(follower) => drop(follower.catch_up()?),
-            None => self.follower = Some(Follower::open(self.builder(&self.disk))?),
+            None => self.follower = Some(self.builder(&self.disk).open_follower()?),
         }
         let Some(follower) = &self.follower else {
             return Ok(());

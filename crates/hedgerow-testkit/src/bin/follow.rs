@@ -193,7 +193,7 @@ fn run(options: &Options, dir: &Path) -> Result<String> {
     db.create_slot(SLOT, LOG_BYTES_MAX)?;
     db.close()?;
     let mut random = Random::new(options.seed);
-    let (mut beside, mut seen, mut next) = (Follower::open(builder(dir, "db"))?, 0, 0);
+    let (mut beside, mut seen, mut next) = (builder(dir, "db").open_follower()?, 0, 0);
     let (began, mut kills) = (Instant::now(), [0_u64; 2]);
     let mut follower = spawn(options, dir, "follow").map_err(failed)?;
     loop {

@@ -17,11 +17,11 @@ use crate::tree::version::manifest;
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
-/// use hedgerow::{Db, Follower, Layout};
+/// use hedgerow::{Db, Layout};
 ///
 /// let writer = Db::open(dir.path())?;
 /// let users = writer.keyspace("users", Layout::sorted())?;
-/// let mut follower = Follower::open(Db::builder(dir.path()))?;
+/// let mut follower = Db::builder(dir.path()).open_follower()?;
 /// users.put(b"ada", b"1815")?;
 /// assert!(follower.catch_up()?);
 /// let users = follower.db().existing_keyspace("users").expect("it was created");
@@ -56,18 +56,20 @@ pub struct FollowerStats {
     pub lag_writes: u64,
 }
 
-impl Follower {
+impl Builder {
     /// Opens the database for reading, to follow its writer.
     ///
     /// # Errors
     /// As [`Builder::open`].
-    pub fn open(builder: Builder) -> Result<Follower> {
-        let builder = builder.read_only(true);
+    pub fn open_follower(self) -> Result<Follower> {
+        let builder = self.read_only(true);
         let seen = look(&builder)?;
         let db = builder.clone().open()?;
         Ok(Follower { builder, db, seen })
     }
+}
 
+impl Follower {
     /// The present view.
     pub fn db(&self) -> &Db {
         &self.db

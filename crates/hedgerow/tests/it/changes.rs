@@ -380,6 +380,27 @@ fn no_number_is_used_again_when_its_tables_are_gone() {
 }
 
 #[test]
+fn a_follower_tells_its_lag_and_keeps_the_view_of_earlier_handles() {
+    let disk = SimStorage::new(7);
+    let db = open(&disk);
+    let keyspace = plain(&db);
+    keyspace.put(key(0), value(0)).unwrap();
+    let mut follower = builder(&disk).open_follower().unwrap();
+    assert_eq!(follower.stats().unwrap().lag_writes, 0);
+    (1..=5).for_each(|i| keyspace.put(key(i), value(i)).unwrap());
+    let stats = follower.stats().unwrap();
+    assert_eq!(stats.lag_writes, 5);
+    let before = follower.db().existing_keyspace("plain").unwrap();
+    assert!(follower.catch_up().unwrap());
+    let after = follower.stats().unwrap();
+    assert_eq!((after.lag_writes, after.number), (0, stats.number + 5));
+    assert_eq!(before.scan_all().unwrap().count(), 1);
+    let now = follower.db().existing_keyspace("plain").unwrap();
+    assert_eq!(now.scan_all().unwrap().count(), 6);
+    assert!(!follower.catch_up().unwrap());
+}
+
+#[test]
 fn waiting_ends_when_there_is_more_or_the_time_is_over() {
     let disk = SimStorage::new(5);
     let db = open(&disk);

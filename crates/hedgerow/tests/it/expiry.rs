@@ -137,7 +137,7 @@ fn a_follower_does_not_see_again_what_has_expired() {
     let db = timed(&disk, &clock).open().unwrap();
     let sessions = sessions(&db);
     sessions.put_expiring("a", "1", hours(2)).unwrap();
-    let mut follower = Follower::open(timed(&disk, &clock)).unwrap();
+    let mut follower = timed(&disk, &clock).open_follower().unwrap();
     let sees = |follower: &Follower| {
         let sessions = follower.db().existing_keyspace("sessions").unwrap();
         sessions.contains_key("a").unwrap()
