@@ -22,6 +22,7 @@ pub use unordered::{ScanToken, UnorderedScan};
 
 use std::cell::OnceCell;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::base::entry::{Flags, Kind, SeqNo};
@@ -59,6 +60,8 @@ pub(crate) struct View {
     trees: Vec<Arc<SuperVersion>>,
     /// The range tombstones of each of these trees; empty if none has some.
     ranges: Vec<Arc<RangeLists>>,
+    /// The entries that they hide and that readers of the view have stepped over, not counted yet.
+    stepped: Option<Arc<AtomicU64>>,
     seqno: SeqNo,
     /// The time by which entries have expired, if some expire.
     time: OnceLock<u64>,
@@ -93,6 +96,7 @@ impl View {
                     state,
                     covering,
                     trees,
+                    stepped: (!ranges.is_empty()).then(Arc::default),
                     ranges,
                     seqno,
                     time: match engine.expiry.is_used() {
@@ -118,10 +122,12 @@ impl View {
         let covering = state.facts.router.covering(bounds);
         let partitions = &state.partitions[covering.partitions.clone()];
         let trees: Vec<_> = partitions.iter().map(|p| p.tree_owned()).collect();
+        let ranges = seen_ranges::lists(&trees)?;
         Ok(Arc::new(View {
             engine: engine.clone(),
             state: state.clone(),
-            ranges: seen_ranges::lists(&trees)?,
+            stepped: (!ranges.is_empty()).then(Arc::default),
+            ranges,
             trees,
             covering,
             seqno: snapshot.seqno,
@@ -712,6 +718,9 @@ impl Cursor {
             .facts
             .operations
             .add(OperationKind::Nexts, steps);
+        if let Some(stepped) = &self.view.stepped {
+            self.skipped += stepped.swap(0, Ordering::Relaxed);
+        }
         if self.skipped > 0 {
             self.count_skipped();
         }

@@ -68,6 +68,7 @@ impl OfBatch {
         let ranges = SeenRanges {
             lists: own.range_lists(),
             seqno: self.newest,
+            stepped: None,
         };
         let below = merge(sources.split_off(first));
         let newest_below = SeqNo(SeqNo::OWN.0 - 1);

@@ -1,6 +1,7 @@
 //! The range tombstones that a scan sees.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::View;
 use crate::base::entry::SeqNo;
@@ -14,9 +15,15 @@ impl View {
     /// The range tombstones of a tree, if there are some.
     pub(super) fn seen_ranges(&self, tree: usize) -> Option<SeenRanges> {
         let lists = self.ranges.get(tree).filter(|lists| !lists.is_empty())?;
+        let stepped = self.stepped.clone();
+        let stepped = stepped.map(|sum| {
+            let add = move || _ = sum.fetch_add(1, Ordering::Relaxed);
+            Arc::new(add) as Arc<dyn Fn() + Send + Sync>
+        });
         Some(SeenRanges {
             lists: lists.clone(),
             seqno: self.seqno,
+            stepped,
         })
     }
 

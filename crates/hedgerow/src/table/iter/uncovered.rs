@@ -21,6 +21,8 @@ use super::{Entry, InternalIter};
 pub(crate) struct SeenRanges {
     pub(crate) lists: Arc<Vec<Arc<RangeTombstones>>>,
     pub(crate) seqno: SeqNo,
+    /// Called for each hidden entry that is stepped over.
+    pub(crate) stepped: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// The keys that follow in a direction and are hidden, too.
@@ -115,8 +117,15 @@ impl Uncovered {
             let hidden = self.ranges.hidden(entry.key, entry.seqno, self.newest);
             match (hidden, forward) {
                 (Hidden::Nothing, _) => return Ok(()),
-                (Hidden::ThisEntry, true) => self.inner.advance()?,
-                (Hidden::ThisEntry, false) => self.inner.retreat()?,
+                (Hidden::ThisEntry, _) => {
+                    if let Some(stepped) = &self.ranges.stepped {
+                        stepped();
+                    }
+                    match forward {
+                        true => self.inner.advance()?,
+                        false => self.inner.retreat()?,
+                    }
+                }
                 (Hidden::Range(_, end), true) if !end.is_empty() => {
                     self.inner.seek(&end, SeqNo::MAX)?;
                 }

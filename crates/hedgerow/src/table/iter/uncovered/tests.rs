@@ -48,7 +48,8 @@ proptest! {
             false => SeqNo::MAX,
         };
         let lists = [list_of(&first), list_of(&second)].map(Arc::new);
-        let seen = SeenRanges { lists: Arc::new(lists.into()), seqno: SeqNo(at) };
+        let lists = Arc::new(lists.into());
+        let seen = SeenRanges { lists, seqno: SeqNo(at), stepped: None };
         let entries: Vec<Version> = all.into_iter().collect();
         let inner = Box::new(VecIter::new(entries.clone()));
         let mut iter = Uncovered::new(inner, seen, newest);
@@ -70,6 +71,7 @@ fn moves_made(newest: SeqNo, walk: &[Move]) -> u64 {
     let seen = SeenRanges {
         lists,
         seqno: SeqNo(9),
+        stepped: None,
     };
     let mut iter = Uncovered::new(Box::new(inner), seen, newest);
     for step in walk {
@@ -102,6 +104,7 @@ fn a_run_is_hidden_whole_only_by_newer_deletes_that_are_seen() {
         let seen = SeenRanges {
             lists: lists.clone(),
             seqno: SeqNo(at),
+            stepped: None,
         };
         seen.hide_all(lo.as_bytes(), b"k", SeqNo(newest))
     };
