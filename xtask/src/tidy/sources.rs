@@ -16,7 +16,15 @@ pub(crate) struct Sources {
 }
 
 /// Folders that are not part of the source.
-const SKIPPED: [&str; 6] = ["target", ".git", "artifacts", "coverage", "corpus", "runs"];
+const SKIPPED: [&str; 7] = [
+    "target",
+    ".git",
+    "artifacts",
+    "coverage",
+    "corpus",
+    "runs",
+    "node_modules",
+];
 const TEXTS: [&str; 9] = ["rs", "md", "toml", "sh", "txt", "c", "h", "cpp", "hpp"];
 
 impl Sources {

@@ -1,0 +1,39 @@
+'use strict'
+
+// Runs all tests, or those that are named, and compares the number of their assertions with what is
+// expected: a suite that runs fewer has failed.
+
+const { spawnSync } = require('child_process')
+const path = require('path')
+
+const expected = {
+  'abstract-level': 5168,
+  safety: 323,
+  engine: 45,
+  'event-loop': 63,
+  exit: 13
+}
+
+const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(expected)
+let [passed, failed] = [0, 0]
+for (const name of names) {
+  const args = ['--expose-gc', path.join(__dirname, `${name}.js`)]
+  const { stdout, status, signal } = spawnSync(process.execPath, args, {
+    encoding: 'utf8',
+    maxBuffer: 1 << 30,
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  const lines = stdout.split('\n')
+  const count = start => lines.filter(line => line.startsWith(start)).length
+  const [ok, notOk] = [count('ok '), count('not ok ')]
+  console.log(`${name}: ${ok + notOk} assertions ran, ${expected[name]} are expected`)
+  passed += ok
+  failed += notOk
+  if (notOk > 0) console.log(lines.filter(line => !line.startsWith('ok ')).join('\n'))
+  if (ok + notOk !== expected[name] || status !== 0) {
+    failed++
+    console.log(`${name}: ended with ${signal ?? status}`)
+  }
+}
+console.log(`\n${passed} passed, ${failed} failed`)
+process.exitCode = failed > 0 ? 1 : 0
