@@ -187,8 +187,8 @@ impl Position {
                 });
             }
             // Keys and values are shorter than 4 GiB.
-            room.push(&(key.len() as u32).to_le_bytes());
-            room.push(&(value.len() as u32).to_le_bytes());
+            let head = key.len() as u64 | (value.len() as u64) << 32;
+            room.push(&head.to_le_bytes());
             room.push(key);
             room.push(value);
             count += 1;

@@ -208,10 +208,11 @@ impl Room<'_> {
         self.left
     }
 
-    /// Adds bytes.
+    /// Adds bytes. Inlined, so that a few bytes of a known number are one store.
     ///
     /// # Panics
     /// If there is no room for them.
+    #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.left, "there is room for the bytes");
         // SAFETY: the buffer has room for them. It is the caller's, so the engine's memory is apart
