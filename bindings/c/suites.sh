@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 shift
-suites=(symbols calls safety address cpp package c_test random levigo)
+suites=(symbols calls safety address memory cpp package c_test random levigo)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -109,7 +109,8 @@ suite_safety() {
   ran safety "$SAFETY" "$count"
 }
 
-# All tests under AddressSanitizer, which sees wrong frees, leaks, and copies out of bounds.
+# All tests with the memory of the process watched: AddressSanitizer sees wrong frees, leaks, and
+# copies out of bounds; valgrind sees also what the code of the library reads and writes.
 suite_address() {
   local count=0 program
   for program in calls safety; do
@@ -118,6 +119,23 @@ suite_address() {
   done
   ran address $((CALLS + SAFETY)) "$count"
 }
+
+suite_memory() {
+  need valgrind valgrind
+  local count=0 watch=(valgrind --quiet --error-exitcode=9 --fair-sched=yes)
+  local leaks=(--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite)
+  compile calls
+  compile safety
+  run "${watch[@]}" "${leaks[@]}" "$work/calls"
+  run "${watch[@]}" "${leaks[@]}" "$work/safety" "${SAFETY_OF_MEMORY[@]}"
+  # The child of a fork cannot free what threads of its parent had.
+  run "${watch[@]}" "$work/safety" handles_do_not_survive_a_fork
+  ran memory $((CALLS + ${#SAFETY_OF_MEMORY[@]} + 1)) "$count"
+}
+
+# The others take long below valgrind, which runs one thread at a time.
+SAFETY_OF_MEMORY=(freed_handles_are_refused foreign_numbers_are_refused objects_outlive_their_database
+  asynchronous_calls_answer_once objects_serve_one_thread_after_another)
 
 suite_cpp() {
   local count=0
