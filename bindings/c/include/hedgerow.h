@@ -66,6 +66,8 @@ typedef enum {
   HG_BUFFER_TOO_SMALL = 15,
   /* A defect of this library. */
   HG_DEFECT = 16,
+  /* The database no longer has these changes; the message says from which number on it has some. */
+  HG_GAP = 17,
 } hg_code;
 
 typedef struct {
@@ -88,6 +90,7 @@ typedef struct hg_batch hg_batch;
 typedef struct hg_transaction hg_transaction;
 typedef struct hg_iter hg_iter;
 typedef struct hg_pinned hg_pinned;
+typedef struct hg_changes hg_changes;
 
 /* How long a write must survive: the process, or the machine. */
 typedef enum { HG_BUFFERED = 0, HG_SYNCED = 1 } hg_durability;
@@ -350,6 +353,62 @@ hg_code hg_transaction_commit_async(hg_transaction* transaction, hg_done done, v
                                     hg_error* error);
 /* When everything that was called before is done. */
 hg_code hg_barrier_async(hg_db* db, hg_done done, void* state, hg_error* error);
+
+/* ---- the change feed ---- */
+
+/* Keeps the changes for a consumer, who confirms what it has: those behind `*number`, at most so many
+ * bytes of log. */
+hg_code hg_slot_create(hg_db* db, const char* name, uint64_t log_bytes_max, uint64_t* number,
+                       hg_error* error);
+hg_code hg_slot_confirm(hg_db* db, const char* name, uint64_t number, hg_error* error);
+hg_code hg_slot_drop(hg_db* db, const char* name, hg_error* error);
+/* JSON to free: for each name, the position and the bytes of log at most. */
+hg_code hg_slots_json(hg_db* db, char** json, hg_error* error);
+
+typedef enum {
+  /* `key` gets `value`, which may expire. */
+  HG_CHANGE_PUT = 0,
+  /* `value` is an operand for `key`. */
+  HG_CHANGE_MERGE = 1,
+  HG_CHANGE_DELETE = 2,
+  /* The keys from `key` to before `value`; without an end if its address is NULL. */
+  HG_CHANGE_DELETE_RANGE = 3,
+  /* The keys with the prefix `key`. */
+  HG_CHANGE_DELETE_PREFIX = 4,
+  /* The keyspace is created; `value` is its layout. */
+  HG_CHANGE_CREATE = 5,
+  /* The keyspace gets the name `value`. */
+  HG_CHANGE_RENAME = 6,
+  /* The keyspace gets the merge operator `value`. */
+  HG_CHANGE_SET_MERGE_OPERATOR = 7,
+  /* Later puts expire after `millis`; 0 is never. Those in the feed have their expiry already. */
+  HG_CHANGE_SET_TIME_TO_LIVE = 8,
+  /* The keyspace loses all entries. */
+  HG_CHANGE_CLEAR = 9,
+  HG_CHANGE_DROP = 10,
+} hg_change_kind;
+typedef struct {
+  /* The number of its commit; `is_last` says that the commit has no further change. */
+  uint64_t number;
+  int is_last;
+  hg_change_kind kind;
+  hg_bytes keyspace;
+  hg_bytes key;
+  hg_bytes value;
+  /* `HG_NEVER`, or `HG_AT` with milliseconds since 1970. */
+  int meaning;
+  uint64_t millis;
+} hg_change;
+/* Begins to read the changes behind a number, which a slot keeps. `HG_GAP` if they are not kept. */
+hg_code hg_changes_since(hg_db* db, uint64_t number, hg_changes** changes, hg_error* error);
+/* The same for a database that another process has open. */
+hg_code hg_changes_of_files(const char* path, const hg_options* options, uint64_t number,
+                            hg_changes** changes, hg_error* error);
+/* The next change, which is durable. `HG_NOT_FOUND` if none comes within this time; later there may be
+ * one. Its bytes stay until the next call. A bulk load comes as its entries. */
+hg_code hg_changes_next(hg_changes* changes, uint64_t wait_millis, hg_change* change,
+                        hg_error* error);
+hg_code hg_changes_free(hg_changes* changes);
 
 /* ---- backups: the moments of databases in one directory, which may be open ---- */
 

@@ -11,6 +11,7 @@ pub mod asynchronous;
 pub mod backup;
 pub mod batch;
 pub mod database;
+pub mod feed;
 pub mod iterator;
 pub mod keyspace;
 pub mod operator;

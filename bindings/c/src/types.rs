@@ -9,12 +9,13 @@ use engine::{Batch, Db, Durability, ErrorKind, Expiry, Keyspace, Snapshot};
 use hedgerow_bindings::foreign::{Bytes, Foreign, Out, number, pointer};
 use hedgerow_bindings::{Failure, Handles, Held, opaque, run};
 
+use crate::feed;
 use crate::iterator::Position;
 use crate::options::Options;
 use crate::reads::Pinned;
 use crate::transaction::Open;
 
-opaque!(hg_options hg_db hg_keyspace hg_snapshot hg_batch hg_transaction hg_iter hg_pinned);
+opaque!(hg_options hg_db hg_keyspace hg_snapshot hg_batch hg_transaction hg_iter hg_pinned hg_changes);
 
 pub(crate) static OPTIONS: Handles<Mutex<Options>> = Handles::new(0, "set of options");
 pub(crate) static DATABASES: Handles<Db> = Handles::new(1, "database");
@@ -24,6 +25,8 @@ pub(crate) static BATCHES: Handles<Mutex<(Db, Batch)>> = Handles::new(4, "batch"
 pub(crate) static TRANSACTIONS: Handles<Mutex<Open>> = Handles::new(5, "transaction");
 pub(crate) static ITERATORS: Handles<Mutex<Position>> = Handles::new(6, "iterator");
 pub(crate) static PINNED: Handles<Pinned> = Handles::new(7, "set of pinned values");
+pub(crate) static CHANGES: Handles<Mutex<feed::Position>> =
+    Handles::new(8, "position among the changes");
 
 /// Bytes: an address, which may be NULL if there are none, and a length.
 #[repr(C)]
@@ -106,6 +109,8 @@ pub enum hg_code {
     HG_BUFFER_TOO_SMALL = 15,
     /// A defect of this library; the message says where.
     HG_DEFECT = 16,
+    /// The database no longer has these changes; the message says from which number on it has some.
+    HG_GAP = 17,
 }
 
 use hg_code::*;
@@ -157,6 +162,7 @@ fn code(failure: &Failure) -> hg_code {
         Some(ErrorKind::Cancelled) => HG_CANCELLED,
         Some(ErrorKind::WouldBlock) => HG_WOULD_BLOCK,
         Some(ErrorKind::Operator) => HG_OPERATOR,
+        Some(ErrorKind::Gap { .. }) => HG_GAP,
         Some(_) => HG_IO,
     }
 }

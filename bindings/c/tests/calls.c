@@ -670,6 +670,100 @@ static void hashed_keyspaces_are_read_forward(void) {
   OK(hg_close(db, &error));
 }
 
+/* ---- the change feed ---- */
+
+static hg_change next_change(hg_changes* changes, hg_change_kind kind, const char* key) {
+  hg_change change;
+  OK(hg_changes_next(changes, 1000, &change, &error));
+  CHECK(change.kind == kind && is(change.key, key));
+  return change;
+}
+
+static void changes_come_in_order(void) {
+  hg_db* db = open_db();
+  uint64_t number;
+  OK(hg_slot_create(db, "index", 1 << 30, &number, &error));
+  EXPECT(HG_INVALID_ARGUMENT, hg_slot_create(db, "index", 1 << 30, &number, &error));
+  hg_keyspace *keyspace = open_keyspace(db, "k", "merge:append"), *loaded;
+  hg_changes* changes;
+  OK(hg_changes_since(db, number, &changes, &error));
+  hg_change change = next_change(changes, HG_CHANGE_CREATE, "");
+  CHECK(is(change.keyspace, "k") && is(change.value, "sorted merge:append") && change.is_last);
+  EXPECT(HG_NOT_FOUND, hg_changes_next(changes, 0, &change, &error));
+
+  hg_batch* batch;
+  OK(hg_batch_new(db, &batch, &error));
+  OK(hg_batch_put(batch, keyspace, hg_text("a"), hg_text("1"), &error));
+  OK(hg_batch_put_expiring(batch, keyspace, hg_text("b"), hg_text("2"), HG_AT, 4102444800000, &error));
+  OK(hg_batch_merge(batch, keyspace, hg_text("a"), hg_text("+"), &error));
+  OK(hg_batch_delete(batch, keyspace, hg_text("b"), &error));
+  OK(hg_batch_delete_range(batch, keyspace, hg_text("c"), hg_text("e"), &error));
+  OK(hg_batch_commit(batch, HG_BUFFERED, &error));
+  OK(hg_batch_free(batch));
+  change = next_change(changes, HG_CHANGE_PUT, "a");
+  CHECK(is(change.value, "1") && change.meaning == HG_NEVER && !change.is_last);
+  uint64_t commit = change.number;
+  change = next_change(changes, HG_CHANGE_PUT, "b");
+  CHECK(change.meaning == HG_AT && change.millis == 4102444800000 && change.number == commit);
+  change = next_change(changes, HG_CHANGE_MERGE, "a");
+  CHECK(is(change.value, "+"));
+  next_change(changes, HG_CHANGE_DELETE, "b");
+  change = next_change(changes, HG_CHANGE_DELETE_RANGE, "c");
+  CHECK(is(change.value, "e") && change.is_last && change.number == commit);
+
+  /* A bulk load comes as its entries. */
+  OK(hg_keyspace_export(keyspace, HG_UNBOUNDED, HG_UNBOUNDED, path_of("out"), &error));
+  char command[1300], file[1400] = "";
+  snprintf(command, sizeof(command), "ls -d %s/*", path_of("out"));
+  FILE* list = popen(command, "r");
+  CHECK(fgets(file, sizeof(file), list) != NULL);
+  pclose(list);
+  file[strcspn(file, "\n")] = 0;
+  const char* paths[] = {file};
+  loaded = open_keyspace(db, "loaded", "sorted");
+  OK(hg_keyspace_ingest(loaded, paths, 1, &error));
+  next_change(changes, HG_CHANGE_CREATE, "");
+  change = next_change(changes, HG_CHANGE_PUT, "a");
+  CHECK(is(change.keyspace, "loaded") && is(change.value, "1+") && change.is_last);
+  OK(hg_keyspace_rename(db, "loaded", "renamed", &error));
+  OK(hg_keyspace_set_time_to_live(loaded, 5000, &error));
+  OK(hg_keyspace_clear(loaded, &error));
+  OK(hg_keyspace_drop(db, "renamed", &error));
+  change = next_change(changes, HG_CHANGE_RENAME, "");
+  CHECK(is(change.keyspace, "loaded") && is(change.value, "renamed"));
+  change = next_change(changes, HG_CHANGE_SET_TIME_TO_LIVE, "");
+  CHECK(change.millis == 5000);
+  next_change(changes, HG_CHANGE_CLEAR, "");
+  change = next_change(changes, HG_CHANGE_DROP, "");
+  CHECK(is(change.keyspace, "renamed"));
+  OK(hg_slot_confirm(db, "index", change.number, &error));
+  char* json;
+  OK(hg_slots_json(db, &json, &error));
+  CHECK(strstr(json, "\"index\":{") != NULL && strstr(json, "\"log_bytes_max\":1073741824"));
+  hg_free(json);
+  OK(hg_changes_free(changes));
+  EXPECT(HG_CLOSED, hg_changes_next(changes, 0, &change, &error));
+  OK(hg_slot_drop(db, "index", &error));
+  EXPECT(HG_INVALID_ARGUMENT, hg_changes_since(db, 1u << 30, &changes, &error));
+  OK(hg_close(db, &error));
+}
+
+static void changes_are_read_of_the_files(void) {
+  hg_db* db = open_db();
+  uint64_t number;
+  OK(hg_slot_create(db, "copy", 1 << 30, &number, &error));
+  hg_keyspace* keyspace = open_keyspace(db, "k", "sorted");
+  hg_changes* changes;
+  OK(hg_changes_of_files(path_of("db"), NULL, number, &changes, &error));
+  put(keyspace, "a", "1");
+  next_change(changes, HG_CHANGE_CREATE, "");
+  hg_change change = next_change(changes, HG_CHANGE_PUT, "a");
+  CHECK(is(change.value, "1"));
+  OK(hg_close(db, &error));
+  EXPECT(HG_NOT_FOUND, hg_changes_next(changes, 50, &change, &error));
+  OK(hg_changes_free(changes));
+}
+
 /* ---- copies and care ---- */
 
 static void copies_are_databases(void) {
@@ -750,7 +844,8 @@ static const test TESTS[] = {
     T(batches_are_atomic_over_keyspaces), T(snapshots_keep_a_moment),
     T(transactions_commit_or_conflict), T(transactions_roll_back_to_savepoints),
     T(iterators_move_both_ways), T(buffers_are_filled_with_entries),
-    T(hashed_keyspaces_are_read_forward), T(copies_are_databases),
+    T(hashed_keyspaces_are_read_forward), T(changes_come_in_order),
+    T(changes_are_read_of_the_files), T(copies_are_databases),
     T(a_damaged_database_is_repaired), T(statistics_are_json),
 };
 

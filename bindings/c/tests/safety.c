@@ -34,6 +34,7 @@ typedef struct {
   hg_batch* batch;
   hg_transaction* transaction;
   hg_iter* iter;
+  hg_changes* changes;
 } handles;
 
 static void done_nothing(void* state, hg_code code, hg_bytes value, const hg_error* error) {
@@ -61,6 +62,8 @@ static int refused_calls(const handles* h, hg_code only) {
   hg_batch* batch;
   hg_transaction* transaction;
   hg_iter* iter;
+  hg_changes* changes;
+  hg_change change;
 #define REFUSED(call)                                                                     \
   do {                                                                                    \
     hg_error e = {HG_OK, ""};                                                             \
@@ -149,6 +152,12 @@ static int refused_calls(const handles* h, hg_code only) {
   REFUSED(hg_batch_commit_async(h->batch, HG_BUFFERED, done_nothing, NULL, &e));
   REFUSED(hg_transaction_commit_async(h->transaction, done_nothing, NULL, &e));
   REFUSED(hg_barrier_async(h->db, done_nothing, NULL, &e));
+  REFUSED(hg_slot_create(h->db, "s", 1, &number, &e));
+  REFUSED(hg_slot_confirm(h->db, "s", 1, &e));
+  REFUSED(hg_slot_drop(h->db, "s", &e));
+  REFUSED(hg_slots_json(h->db, &text, &e));
+  REFUSED(hg_changes_since(h->db, 1, &changes, &e));
+  REFUSED(hg_changes_next(h->changes, 0, &change, &e));
   REFUSED(hg_close(h->db, &e));
   return calls;
 }
@@ -163,6 +172,9 @@ static handles open_all(void) {
   OK(hg_batch_new(h.db, &h.batch, &error));
   OK(hg_transaction_begin(h.db, HG_SERIALIZABLE, HG_BUFFERED, &h.transaction, &error));
   OK(hg_iter_new(h.keyspace, NULL, &h.iter, &error));
+  uint64_t number;
+  OK(hg_slot_create(h.db, "safety", 1 << 20, &number, &error));
+  OK(hg_changes_since(h.db, number, &h.changes, &error));
   return h;
 }
 
@@ -173,6 +185,7 @@ static hg_code free_all(const handles* h) {
   CHECK(code == hg_batch_free(h->batch));
   CHECK(code == hg_transaction_free(h->transaction));
   CHECK(code == hg_iter_free(h->iter));
+  CHECK(code == hg_changes_free(h->changes));
   return code;
 }
 
@@ -180,7 +193,7 @@ static void freed_handles_are_refused(void) {
   handles h = open_all();
   CHECK(free_all(&h) == HG_OK);
   OK(hg_close(h.db, &error));
-  CHECK(refused_calls(&h, HG_CLOSED) == 78);
+  CHECK(refused_calls(&h, HG_CLOSED) == 84);
   CHECK(free_all(&h) == HG_CLOSED);
 }
 
@@ -188,7 +201,7 @@ static void foreign_numbers_are_refused(void) {
   handles null = {0};
   /* NULL reads the present where a snapshot is meant, and is nothing to free. */
   null.snapshot = (hg_snapshot*)&null;
-  CHECK(refused_calls(&null, HG_OK) == 78);
+  CHECK(refused_calls(&null, HG_OK) == 84);
   null.snapshot = NULL;
   CHECK(free_all(&null) == HG_OK);
   /* Addresses, small numbers, and handles of other kinds. */
@@ -196,7 +209,7 @@ static void foreign_numbers_are_refused(void) {
   void* numbers[] = {&null, (void*)1, (void*)-1, (void*)0x1000, h.options, malloc(16)};
   for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
     void* n = numbers[i];
-    handles wrong = {n == h.options ? (void*)h.db : n, n, n, n, n, n, n};
+    handles wrong = {n == h.options ? (void*)h.db : n, n, n, n, n, n, n, n};
     refused_calls(&wrong, HG_INVALID_ARGUMENT);
     CHECK(free_all(&wrong) == HG_INVALID_ARGUMENT);
   }

@@ -5,6 +5,7 @@
 //! turns a panic into a [`Failure`].
 
 mod failure;
+pub mod feed;
 pub mod foreign;
 pub mod fork;
 mod handles;
