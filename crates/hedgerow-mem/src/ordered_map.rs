@@ -1,5 +1,6 @@
 //! The map of the memtable.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,6 +34,25 @@ impl OrderedMap {
     pub fn insert(&self, key: &[u8], seqno: u64, tag: u16, value: &[u8]) {
         self.tree
             .insert(Entry::write(self.tree.arena(), key, seqno, tag, value));
+    }
+
+    /// Inserts an entry whose tag and value depend on the newest older entry of its key, for the
+    /// price of an [`insert`](Self::insert) alone: one search finds both places. No entry of the
+    /// key with a smaller sequence number may be inserted at the same time.
+    ///
+    /// # Panics
+    /// As [`insert`](Self::insert).
+    pub fn insert_over<'v>(
+        &self,
+        key: &[u8],
+        seqno: u64,
+        make: impl FnOnce(Option<EntryRef<'_>>) -> (u16, Cow<'v, [u8]>),
+    ) {
+        self.tree.insert_over(&Position { key, seqno }, |older| {
+            let older = older.map(Entry::get).filter(|it| it.key == key);
+            let (tag, value) = make(older);
+            Entry::write(self.tree.arena(), key, seqno, tag, &value)
+        });
     }
 
     /// The newest entry of `key` with a sequence number up to `seqno_max`, inclusive.

@@ -126,6 +126,29 @@ fn an_approach_comes_to_an_end_beside_splits() {
 }
 
 #[test]
+fn an_entry_over_another_finds_it_beside_splits() {
+    explore(2, || {
+        let map = map_of(&["b", "d", "f"]);
+        let (one, other) = (Arc::clone(&map), Arc::clone(&map));
+        race(
+            move || {
+                one.insert(b"c", 1, 0, b"c");
+                one.insert(b"e", 1, 0, b"e");
+            },
+            move || {
+                other.insert_over(b"d", 2, |older| {
+                    assert_eq!(older.map(|it| it.value), Some(&b"d"[..]));
+                    (0, b"over"[..].into())
+                });
+            },
+        );
+        assert_eq!(forward(&map), ["b", "c", "d", "d", "e", "f"]);
+        assert_eq!(map.get(b"d", 2).unwrap().value, b"over");
+        assert_eq!(map.get(b"d", 1).unwrap().value, b"d");
+    });
+}
+
+#[test]
 fn tickets_finished_at_once_are_all_published() {
     explore(3, || {
         let publisher = Arc::new(Publisher::new(0, 2));

@@ -140,8 +140,17 @@ fn agrees_with_the_model() {
                 if let std::collections::btree_map::Entry::Vacant(vacant) =
                     model.entry((key.clone(), !seqno))
                 {
-                    map.insert(&key, seqno, tag, &value);
-                    vacant.insert((tag, value));
+                    vacant.insert((tag, value.clone()));
+                    if seqno == 0 || random.below(2) == 0 {
+                        map.insert(&key, seqno, tag, &value);
+                        continue;
+                    }
+                    let older = model.range((key.clone(), !seqno + 1)..).next();
+                    let older = model_entry(older).filter(|it| it.key == key);
+                    map.insert_over(&key, seqno, |found| {
+                        assert_eq!(found, older);
+                        (tag, value.into())
+                    });
                 }
             } else {
                 let seqno_max = match random.below(4) {

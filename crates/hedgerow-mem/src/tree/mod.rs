@@ -143,13 +143,7 @@ impl Tree {
     pub(crate) fn get(&self, position: &Position<'_>) -> Option<Entry<'_>> {
         loop {
             let leaf = self.descend(position, 0, Side::Behind, |_| ());
-            let rank = leaf.rank(position, Side::At);
-            let found = if rank < leaf.order.count() {
-                let slot = leaf.order.slot(rank);
-                (!leaf.differs(slot, position.key)).then(|| leaf.node.entry(slot))
-            } else {
-                leaf.high()
-            };
+            let found = leaf.first_behind(position);
             if leaf.holds() {
                 return found;
             }
@@ -248,6 +242,32 @@ impl Tree {
             }
         };
         self.add(leaf, Item { entry, child: None }, &mut path);
+    }
+
+    /// Adds an entry of the tree's own arena at `position`. `write` makes it of the entry that `get`
+    /// finds there, which must not change before the new one is added.
+    pub(crate) fn insert_over<'a>(
+        &'a self,
+        position: &Position<'_>,
+        write: impl FnOnce(Option<Entry<'a>>) -> Entry<'a>,
+    ) {
+        let mut path = Path([const { None }; LEVELS_MAX]);
+        let (leaf, found) = loop {
+            let leaf = self.descend(position, 0, Side::Behind, |view| {
+                path.0[view.node.level() as usize] = Some(view);
+            });
+            let found = leaf.first_behind(position);
+            if leaf.holds() {
+                break (leaf, found);
+            }
+        };
+        // Before the lock: others must not wait for the caller's work.
+        let entry = write(found);
+        if leaf.lock() {
+            self.add(leaf.node, Item { entry, child: None }, &mut path);
+        } else {
+            self.insert(entry);
+        }
     }
 
     /// Adds an item to a locked node and unlocks the node. Splits the node if it is full.

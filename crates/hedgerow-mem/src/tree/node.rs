@@ -473,9 +473,21 @@ impl<'a> View<'a> {
         self.node.rank(self.order, self.by_prefix(), position, side)
     }
 
+    /// The first entry at or behind a position that belongs to this leaf, if its key may be
+    /// `position.key`. True while the view holds.
+    #[inline]
+    pub(super) fn first_behind(&self, position: &Position<'_>) -> Option<Entry<'a>> {
+        let rank = self.rank(position, Side::At);
+        if rank == self.order.count() {
+            return self.high();
+        }
+        let slot = self.order.slot(rank);
+        (!self.differs(slot, position.key)).then(|| self.node.entry(slot))
+    }
+
     /// Returns true if the entry in `slot` surely has another key than `key`.
     #[inline]
-    pub(super) fn differs(&self, slot: usize, key: &[u8]) -> bool {
+    fn differs(&self, slot: usize, key: &[u8]) -> bool {
         self.by_prefix()
             && self.node.prefixes[slot].load(Ordering::Relaxed) != prefix(key, self.node.skip())
     }

@@ -15,22 +15,18 @@ const FOLDED_BYTES_MAX: usize = 64;
 /// Adds an operand to its memtable, with what it takes up. Everything with a smaller number must be
 /// in the memtable.
 pub(super) fn insert(op: &WriteOp<'_>, memtable: &Memtable, (order_key, seqno): (&[u8], SeqNo)) {
-    match folded(op, memtable, (order_key, seqno)) {
-        Some((tag, value)) => memtable.insert(order_key, seqno, tag, &value),
-        None => memtable.insert(order_key, seqno, op.tag, op.value),
+    if op.value.len() > FOLDED_BYTES_MAX {
+        return memtable.insert(order_key, seqno, op.tag, op.value);
     }
+    memtable.insert_over(order_key, seqno, |older| match folded(op, older) {
+        Some((tag, value)) => (tag, value.into()),
+        None => (op.tag, op.value.into()),
+    });
 }
 
-/// The entry of an operand, if it takes up older versions in the memtable.
-fn folded(
-    op: &WriteOp<'_>,
-    memtable: &Memtable,
-    (order_key, seqno): (&[u8], SeqNo),
-) -> Option<(Tag, Vec<u8>)> {
-    if op.value.len() > FOLDED_BYTES_MAX {
-        return None;
-    }
-    let (older_at, older_tag, older) = memtable.get(order_key, SeqNo(seqno.0 - 1))?;
+/// The entry of an operand, if it takes up the older version of its key.
+fn folded(op: &WriteOp<'_>, older: Option<(SeqNo, Tag, &[u8])>) -> Option<(Tag, Vec<u8>)> {
+    let (older_at, older_tag, older) = older?;
     let operator = op.partition.keyspace.merge_operator().ok()?;
     let operand = op.value;
     let base = match older_tag.kind {

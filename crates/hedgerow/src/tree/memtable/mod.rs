@@ -10,11 +10,12 @@ mod range_stack;
 pub(crate) use memtable_iter::MemtableIter;
 pub(crate) use range_stack::RangeLists;
 
+use std::borrow::Cow;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use hedgerow_mem::{Approach, CachePadded, ChunkPool, OrderedMap};
+use hedgerow_mem::{Approach, CachePadded, ChunkPool, EntryRef, OrderedMap};
 
 use crate::base::entry::{ENTRY_OVERHEAD_BYTES, LogPosition, SeqNo, Tag};
 use crate::base::range_tombstones::RangeTombstones;
@@ -56,6 +57,30 @@ struct CommitSums {
     log_end: AtomicU64,
     /// Counted by the commits of deletes, outside of the critical section.
     tombstones: AtomicU64,
+}
+
+impl Contents {
+    /// The newest version of a key of what the map has found up to `seqno` and the range deletes.
+    #[inline]
+    fn newest<'a>(
+        &'a self,
+        order_key: &[u8],
+        seqno: SeqNo,
+        found: Option<EntryRef<'a>>,
+    ) -> Option<(SeqNo, Tag, &'a [u8])> {
+        // Asked after the map: a delete that is found then is newer than the entry, or the entry is
+        // newer than the delete.
+        if let Some(ranges) = self.ranges.get() {
+            let deleted = ranges.newest(order_key, seqno);
+            let is_newer = |at: &SeqNo| found.as_ref().is_none_or(|it| at.0 >= it.seqno);
+            if let Some(at) = deleted.filter(is_newer) {
+                return Some((at, Tag::RANGE_DELETE, b""));
+            }
+        }
+        let found = found?;
+        let tag = Tag::from_bits(found.tag).expect("the memtable holds the tags it was given");
+        Some((SeqNo(found.seqno), tag, found.value))
+    }
 }
 
 impl Memtable {
@@ -111,6 +136,23 @@ impl Memtable {
         map.insert(order_key, seqno.0, tag.to_bits(), value);
     }
 
+    /// Adds an entry that was announced. `make` tells its tag and value, and gets the newest older
+    /// version of the key, as [`get`](Self::get) gives it. Everything with a smaller number must be
+    /// in the memtable.
+    pub(crate) fn insert_over<'v>(
+        &self,
+        order_key: &[u8],
+        seqno: SeqNo,
+        make: impl FnOnce(Option<(SeqNo, Tag, &[u8])>) -> (Tag, Cow<'v, [u8]>),
+    ) {
+        let contents = self.contents.get().expect("an entry is announced first");
+        contents.map.insert_over(order_key, seqno.0, |found| {
+            let older = contents.newest(order_key, SeqNo(seqno.0 - 1), found);
+            let (tag, value) = make(older);
+            (tag.to_bits(), value)
+        });
+    }
+
     /// Adds a range delete that was announced. Returns the number of deletes in all fragments.
     pub(crate) fn delete_range(&self, delete: RangeTombstones) -> u64 {
         let contents = self.contents.get().expect("an entry is announced first");
@@ -122,18 +164,7 @@ impl Memtable {
     pub(crate) fn get(&self, order_key: &[u8], seqno: SeqNo) -> Option<(SeqNo, Tag, &[u8])> {
         let contents = self.contents.get()?;
         let found = contents.map.get(order_key, seqno.0);
-        // Asked after the map: a delete that is found then is newer than the entry, or the entry is
-        // newer than the delete.
-        if let Some(ranges) = contents.ranges.get() {
-            let deleted = ranges.newest(order_key, seqno);
-            let is_newer = |at: &SeqNo| found.as_ref().is_none_or(|it| at.0 >= it.seqno);
-            if let Some(at) = deleted.filter(is_newer) {
-                return Some((at, Tag::RANGE_DELETE, b""));
-            }
-        }
-        let found = found?;
-        let tag = Tag::from_bits(found.tag).expect("the memtable holds the tags it was given");
-        Some((SeqNo(found.seqno), tag, found.value))
+        contents.newest(order_key, seqno, found)
     }
 
     /// Returns true if there is a range delete.
