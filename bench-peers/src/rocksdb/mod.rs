@@ -82,13 +82,7 @@ impl RocksDb {
         unsafe { c_api::take_string(text, ffi::rocksdb_free) }.unwrap_or_default()
     }
 
-    fn is_busy(&self) -> bool {
-        let signs = [
-            c"rocksdb.num-running-flushes",
-            c"rocksdb.mem-table-flush-pending",
-            c"rocksdb.num-running-compactions",
-            c"rocksdb.compaction-pending",
-        ];
+    fn is_any(&self, signs: &[&CStr]) -> bool {
         signs.iter().any(|sign| self.number(sign) != Some(0))
     }
 
@@ -103,6 +97,15 @@ impl RocksDb {
         check(error)
     }
 }
+
+const RUNNING: [&CStr; 2] = [
+    c"rocksdb.num-running-flushes",
+    c"rocksdb.num-running-compactions",
+];
+const PENDING: [&CStr; 2] = [
+    c"rocksdb.mem-table-flush-pending",
+    c"rocksdb.compaction-pending",
+];
 
 /// Opens a database with the column family that every database has, whose handle the batched
 /// multi-get asks for.
@@ -366,9 +369,14 @@ impl Store for RocksDb {
     fn settle(&self) -> Result<()> {
         self.flush()?;
         // Twice in a row, since one job is counted out before the next that it makes is counted in.
-        let mut quiet = 0;
-        while quiet < 2 {
-            quiet = if self.is_busy() { 0 } else { quiet + 1 };
+        // And a second is enough if nothing runs: universal compaction calls merges pending that
+        // it never picks.
+        let (mut quiet, mut idle) = (0, 0);
+        while quiet < 2 && idle < 100 {
+            let runs = self.is_any(&RUNNING);
+            let is_busy = runs || self.is_any(&PENDING);
+            quiet = if is_busy { 0 } else { quiet + 1 };
+            idle = if runs { 0 } else { idle + 1 };
             thread::sleep(Duration::from_millis(10));
         }
         Ok(())

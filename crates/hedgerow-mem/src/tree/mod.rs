@@ -244,8 +244,8 @@ impl Tree {
         self.add(leaf, Item { entry, child: None }, &mut path);
     }
 
-    /// Adds an entry of the tree's own arena at `position`. `write` makes it of the entry that `get`
-    /// finds there, which must not change before the new one is added.
+    /// Adds an entry of the tree's own arena at `position`. `write` makes it of the entry that
+    /// `get` finds there. Nobody may add another one between these two at the same time.
     pub(crate) fn insert_over<'a>(
         &'a self,
         position: &Position<'_>,
