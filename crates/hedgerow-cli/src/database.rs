@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use hedgerow::{Builder, Db, Keyspace, LevelPaths};
+use hedgerow::{Builder, Db, ErrorKind, Keyspace, LevelPaths};
 
 use crate::advise::profile;
 use crate::arguments;
@@ -20,7 +20,7 @@ const PARTS: [&str; 2] = ["MANIFEST", "tables"];
 #[derive(Debug, clap::Args)]
 pub(crate) struct DatabaseArguments {
     /// The directory of the database.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, env = "HEDGEROW_DB", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) db: PathBuf,
 
     /// The memory budget of the engine.
@@ -60,7 +60,7 @@ impl DatabaseArguments {
     }
 
     pub(crate) fn open_to_write(&self) -> Result<Db, Failure> {
-        Ok(self.existing()?.create_if_missing(false).open()?)
+        self.open(self.existing()?.create_if_missing(false))
     }
 
     fn open_or_create(&self) -> Result<Db, Failure> {
@@ -72,7 +72,15 @@ impl DatabaseArguments {
             );
             return Err(Failure::new(Exit::Usage, message));
         }
-        Ok(self.builder().open()?)
+        self.open(self.builder())
+    }
+
+    /// Opens the database to write. An error because it is open already names the process.
+    fn open(&self, builder: Builder) -> Result<Db, Failure> {
+        builder.open().map_err(|error| match error.kind() {
+            ErrorKind::Locked => Failure::locked(&self.db),
+            _ => error.into(),
+        })
     }
 
     /// A builder for the database.
@@ -154,14 +162,23 @@ impl KeyspaceArguments {
     }
 
     fn find(&self, db: Db) -> Result<(Db, Keyspace), Failure> {
-        if let Some(keyspace) = db.existing_keyspace(&self.name) {
-            return Ok((db, keyspace));
-        }
+        let keyspace = find(&db, &self.name)?;
+        Ok((db, keyspace))
+    }
+}
+
+/// The keyspace with a name.
+///
+/// # Errors
+///
+/// `NotFound` with the names of those that exist.
+pub(crate) fn find(db: &Db, name: &str) -> Result<Keyspace, Failure> {
+    db.existing_keyspace(name).ok_or_else(|| {
         let found = match db.keyspaces() {
             names if names.is_empty() => "none".to_owned(),
             names => format!("`{}`", names.join("`, `")),
         };
-        let message = format!("expected the keyspace `{}`, found {found}", self.name);
-        Err(Failure::new(Exit::NotFound, message))
-    }
+        let message = format!("expected the keyspace `{name}`, found {found}");
+        Failure::new(Exit::NotFound, message)
+    })
 }

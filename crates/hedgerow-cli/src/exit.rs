@@ -1,6 +1,8 @@
 //! The end of a command: its exit code, and one sentence with the reason.
 
+use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -71,6 +73,15 @@ impl Failure {
         }
     }
 
+    /// Puts `before` in front of the message.
+    pub(crate) fn after(self, before: &str) -> Failure {
+        Failure {
+            message: format!("{before}{}", self.message),
+            usage: None,
+            ..self
+        }
+    }
+
     /// Appends `more` to the message.
     pub(crate) fn adding(mut self, more: &str) -> Failure {
         self.message.push_str(more);
@@ -85,6 +96,21 @@ impl Failure {
         };
         let message = format!("cannot {action} {}: {error}", path.display());
         Failure::new(exit, message).at(path)
+    }
+
+    /// A database is open for writing in another process.
+    pub(crate) fn locked(dir: &Path) -> Failure {
+        let process = lock_holder(&dir.join("LOCK")).map_or_else(
+            || "another process".to_owned(),
+            |(number, name)| format!("process {number} (`{name}`)"),
+        );
+        let message = format!(
+            "expected to be the only writer of {}, found that {process} has it open; commands that \
+             only read work beside it: `get`, `scan`, `count`, `dump`, `stats`, `verify`, `backup` and \
+             others",
+            dir.display()
+        );
+        Failure::new(Exit::Locked, message).at(dir)
     }
 
     /// Writing to standard output failed.
@@ -124,6 +150,22 @@ impl Failure {
         };
         ExitCode::from(self.exit as u8)
     }
+}
+
+/// The number and the name of the process that locks a file, as Linux tells them.
+#[allow(clippy::disallowed_methods, reason = "files of the system")]
+fn lock_holder(path: &Path) -> Option<(u32, String)> {
+    let inode = format!(":{}", fs::metadata(path).ok()?.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF
+    let holders = locks.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().skip(4);
+        let process = words.next()?.parse().ok()?;
+        words.next()?.ends_with(&inode).then_some(process)
+    });
+    let process: u32 = holders.into_iter().next()?;
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    Some((process, name.trim_end().to_owned()))
 }
 
 impl From<Error> for Failure {

@@ -1,26 +1,33 @@
 //! Ctrl-C for work that can end after its current step and keep what is done.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use signal_hook::consts::SIGINT;
 use signal_hook::flag;
 
 use crate::exit::{Exit, Failure};
 
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+/// The flag of all commands of the process: a shell runs many. The first Ctrl-C sets it; the second
+/// one ends the process.
+static CAME: LazyLock<io::Result<Arc<AtomicBool>>> = LazyLock::new(|| {
+    let came = Arc::new(AtomicBool::new(false));
+    // In this order: the first handler still finds the flag unset, and the second one sets it.
+    flag::register_conditional_shutdown(SIGINT, Exit::Interrupted as i32, came.clone())?;
+    flag::register(SIGINT, came.clone())?;
+    Ok(came)
+});
+
+pub(crate) struct Interrupt(&'static AtomicBool);
 
 impl Interrupt {
-    /// Begins to listen. The first Ctrl-C sets the flag; the second one ends the process.
+    /// Begins to listen.
     pub(crate) fn listen() -> Result<Interrupt, Failure> {
-        let came = Arc::new(AtomicBool::new(false));
-        // In this order: the first handler still finds the flag unset, and the second one sets it.
-        flag::register_conditional_shutdown(SIGINT, Exit::Interrupted as i32, came.clone())
-            .and_then(|_| flag::register(SIGINT, came.clone()))
-            .map_err(|e: io::Error| {
-                Failure::new(Exit::Failure, format!("cannot listen for Ctrl-C: {e}"))
-            })?;
+        let came = CAME
+            .as_ref()
+            .map_err(|e| Failure::new(Exit::Failure, format!("cannot listen for Ctrl-C: {e}")))?;
+        came.store(false, Ordering::Relaxed);
         Ok(Interrupt(came))
     }
 

@@ -9,11 +9,13 @@ mod backup;
 mod bench;
 mod changes;
 mod checkpoint;
+mod clear;
 mod compact;
 mod completions;
 mod count;
 mod creation;
 mod del;
+mod drop;
 mod dump;
 mod explain;
 mod export;
@@ -21,11 +23,14 @@ mod get;
 mod ingest;
 mod inspect;
 mod keyspaces;
+mod largest;
 mod load;
 mod put;
+mod rename;
 mod repair;
 mod retune;
 mod scan;
+mod shell;
 mod simulate;
 mod slot;
 mod stats;
@@ -76,6 +81,10 @@ enum Command {
     Ingest(ingest::Arguments),
     Export(export::Arguments),
     Keyspaces(keyspaces::Arguments),
+    Clear(clear::Arguments),
+    Drop(drop::Arguments),
+    Rename(rename::Arguments),
+    Largest(largest::Arguments),
     Stats(stats::Arguments),
     Explain(explain::Arguments),
     Inspect(inspect::Arguments),
@@ -90,6 +99,7 @@ enum Command {
     Advise(Box<advise::Arguments>),
     Bench(Box<bench::Arguments>),
     Simulate(simulate::Arguments),
+    Shell(shell::Arguments),
     Tour(tour::Arguments),
     Completions(completions::Arguments),
 }
@@ -106,6 +116,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs a command that is given as words, as the shell does.
+fn run_words(words: Vec<String>) -> Result<(), Failure> {
+    match CommandLine::try_parse_from(words) {
+        Ok(line) => run(&line),
+        // The help that was asked for.
+        Err(help) if !help.use_stderr() => help.print().map_err(|e| Failure::output(&e)),
+        Err(wrong) => Err(wrong.into()),
+    }
+}
+
 fn run(line: &CommandLine) -> Result<(), Failure> {
     let mut output = Output::new(line.json);
     match &line.command {
@@ -119,6 +139,10 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Ingest(arguments) => ingest::run(arguments, &mut output)?,
         Command::Export(arguments) => export::run(arguments, &mut output)?,
         Command::Keyspaces(arguments) => keyspaces::run(arguments, &mut output)?,
+        Command::Clear(arguments) => clear::run(arguments, &mut output)?,
+        Command::Drop(arguments) => drop::run(arguments, &mut output)?,
+        Command::Rename(arguments) => rename::run(arguments, &mut output)?,
+        Command::Largest(arguments) => largest::run(arguments, &mut output)?,
         Command::Stats(arguments) => stats::run(arguments, &mut output)?,
         Command::Explain(arguments) => explain::run(arguments, &mut output)?,
         Command::Inspect(arguments) => inspect::run(arguments, &mut output)?,
@@ -133,6 +157,7 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Advise(arguments) => advise::run(arguments, &mut output)?,
         Command::Bench(arguments) => bench::run(arguments, &mut output)?,
         Command::Simulate(arguments) => simulate::run(arguments, &mut output)?,
+        Command::Shell(arguments) => shell::run(arguments, line.json)?,
         Command::Tour(arguments) => tour::run(arguments, &mut output)?,
         Command::Completions(arguments) => completions::run(arguments, &mut output),
     }

@@ -16,8 +16,17 @@ pub(crate) struct Output {
     /// True on a terminal that shows block characters, for bars.
     pub(crate) drawing: bool,
     colours: bool,
+    /// The room that is left on the screen, if the output must fit it.
+    screen: Option<Screen>,
     /// The first failed write. Nothing is written after it.
     broken: Option<io::Error>,
+}
+
+#[derive(Debug)]
+struct Screen {
+    columns: usize,
+    rows_left: usize,
+    lines_hidden: u64,
 }
 
 impl Output {
@@ -29,6 +38,7 @@ impl Output {
             json,
             drawing,
             colours: drawing && variable("NO_COLOR").is_none(),
+            screen: None,
             broken: None,
         }
     }
@@ -75,9 +85,22 @@ impl Output {
     }
 
     fn write(&mut self, text: Arguments<'_>) {
-        if self.broken.is_none() {
-            self.broken = writeln!(io::stdout().lock(), "{text}").err();
+        let Some(mut screen) = self.screen.take() else {
+            if self.broken.is_none() {
+                self.broken = writeln!(io::stdout().lock(), "{text}").err();
+            }
+            return;
+        };
+        for line in text.to_string().lines() {
+            if screen.rows_left == 0 {
+                screen.lines_hidden += 1;
+                continue;
+            }
+            screen.rows_left -= 1;
+            let line = console::truncate_str(line, screen.columns, "…");
+            self.write(format_args!("{line}"));
         }
+        self.screen = Some(screen);
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -89,10 +112,27 @@ impl Output {
         self.broken.is_some()
     }
 
-    /// Clears the screen of a terminal.
+    /// Clears the screen of a terminal. The output up to [`end_screen`](Self::end_screen) fits it.
     pub(crate) fn clear_screen(&mut self) {
-        if self.drawing {
-            self.line(format_args!("\x1b[H\x1b[2J"));
+        if self.drawing && !self.json {
+            self.write(format_args!("\x1b[H\x1b[2J"));
+            let (rows, columns) = console::Term::stdout().size();
+            self.screen = Some(Screen {
+                columns: usize::from(columns),
+                // The cleared line, the last line, and the cursor's.
+                rows_left: usize::from(rows).saturating_sub(3),
+                lines_hidden: 0,
+            });
+        }
+    }
+
+    /// Says what did not fit the screen.
+    pub(crate) fn end_screen(&mut self) {
+        if let Some(screen) = self.screen.take().filter(|it| it.lines_hidden > 0) {
+            let lines = counted(screen.lines_hidden, "more line");
+            self.write(format_args!(
+                "… {lines}: make the terminal larger, or leave out --watch"
+            ));
         }
     }
 

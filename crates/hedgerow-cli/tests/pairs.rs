@@ -210,11 +210,7 @@ fn reading_works_beside_a_writer_and_writing_does_not() {
     let writer = Db::open(place.db()).unwrap();
     assert_eq!(place.text("get", &["ada"]), "1815\n");
     assert_eq!(place.text("count", &NONE), "4\n");
-    fails_saying(
-        &place.run("put", &["ada", "1"]),
-        5,
-        &["open for writing elsewhere"],
-    );
+    fails_saying(&place.run("put", &["ada", "1"]), 5, &["the only writer"]);
     assert_eq!(
         failure(&place.run("del", &["--json", "ada"]), 5)["kind"],
         "locked"

@@ -13,19 +13,21 @@ use crate::creation::CreationArguments;
 use crate::database::EntryArguments;
 use crate::exit::Failure;
 use crate::output::{Output, bytes, count, counted};
-use crate::records::{self, Format};
+use crate::records::{self, Columns, Format};
 use pairs::Pairs;
 use put::Loaded;
 
 const EXAMPLE: &str = "\
 Example:
   hedgerow load --db people people.csv
-  zcat people.jsonl.gz | hedgerow load --db people";
+  zcat people.jsonl.gz | hedgerow load --db people
+  hedgerow load --db people staff.csv --columns key=id,value=name";
 
 /// Puts the entries of files or pipes; an existing key gets the new value.
 ///
 /// Creates the database and the keyspace if they are missing. Everything is durable when the
-/// command ends. Pairs before a malformed line stay. Sorted input is written to tables without the
+/// command ends. Pairs before a malformed line stay, and those before Ctrl-C; `--skip` goes on
+/// there. Sorted input is written to tables without the
 /// log and becomes visible as a whole. From the first key that is not greater than the one before
 /// it, or that has operands, pairs are written in batches. Values without an expiry get the
 /// keyspace's time to live. Operands need a keyspace with their merge operator.
@@ -42,6 +44,15 @@ pub(crate) struct Arguments {
     #[arg(long)]
     format: Option<Format>,
 
+    /// The columns of csv or tsv that are key and value: `key=id,value=name` by the names in the
+    /// first line, `key=1,value=3` by numbers if it has none; others are ignored.
+    #[arg(long, value_name = "COLUMNS")]
+    columns: Option<Columns>,
+
+    /// Passes over the first N entries, which a load that ended early has put.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    skip: u64,
+
     /// Syncs each batch before the next one.
     #[arg(long)]
     sync: bool,
@@ -54,7 +65,13 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let encoding = arguments.entries.encoding.choice();
     // Opened before anything is created.
-    let mut pairs = Pairs::open(&arguments.files, arguments.format, encoding)?;
+    let mut pairs = Pairs::open(
+        &arguments.files,
+        arguments.format,
+        arguments.columns.as_ref(),
+        encoding,
+        arguments.skip,
+    )?;
     let (db, keyspace) = arguments
         .entries
         .keyspace
@@ -69,7 +86,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let entries = counted(loaded.entries, "entry");
     // Pairs before a malformed line stay.
     if let Some(failure) = put.err().map(Failure::from).or(pairs.failure) {
-        return Err(failure.adding(&format!("; loaded {entries} before it")));
+        let done = arguments.skip + loaded.entries;
+        let kept =
+            format!("; loaded {entries} before it; the same with `--skip {done}` goes on there");
+        return Err(failure.adding(&kept));
     }
     closed?;
     let name = &arguments.entries.keyspace.name;

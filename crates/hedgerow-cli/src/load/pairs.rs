@@ -10,8 +10,9 @@ use indicatif::ProgressBar;
 
 use crate::encoding::Encoding;
 use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::output::{progress_bytes, wheel};
-use crate::records::{self, Format, Problem, Record, Source};
+use crate::records::{self, Columns, Format, Problem, Record, Source};
 
 /// The number of pairs read between two updates of the progress bar.
 const PAIRS_PER_LOOK: u64 = 1024;
@@ -22,6 +23,8 @@ pub(super) struct Pairs {
     inputs: VecDeque<Input>,
     pub(super) failure: Option<Failure>,
     count: u64,
+    skip: u64,
+    interrupt: Interrupt,
     progress: Progress,
 }
 
@@ -34,19 +37,24 @@ struct Input {
 }
 
 impl Pairs {
-    /// Opens all inputs.
+    /// Opens all inputs, whose first `skip` records are passed over.
     pub(super) fn open(
         paths: &[PathBuf],
         format: Option<Format>,
+        columns: Option<&Columns>,
         encoding: Encoding,
+        skip: u64,
     ) -> Result<Pairs, Failure> {
-        let inputs = paths.iter().map(|path| Input::open(path, format, encoding));
+        let inputs = paths.iter();
+        let inputs = inputs.map(|path| Input::open(path, format, columns, encoding));
         let inputs: VecDeque<Input> = inputs.collect::<Result<_, _>>()?;
         Ok(Pairs {
             progress: Progress::new(inputs.iter().map(|input| input.bytes).sum()),
             inputs,
             failure: None,
             count: 0,
+            skip,
+            interrupt: Interrupt::listen()?,
         })
     }
 }
@@ -56,7 +64,13 @@ impl Iterator for Pairs {
 
     fn next(&mut self) -> Option<Record> {
         while let Some(input) = self.inputs.front_mut() {
+            if self.interrupt.came() {
+                self.failure = Some(Failure::new(Exit::Interrupted, "ended by Ctrl-C"));
+                self.inputs.clear();
+                break;
+            }
             match input.next() {
+                Ok(Some(_)) if self.count < self.skip => self.count += 1,
                 Ok(Some(pair)) => {
                     self.count += 1;
                     if self.count.is_multiple_of(PAIRS_PER_LOOK) {
@@ -80,7 +94,12 @@ impl Iterator for Pairs {
 }
 
 impl Input {
-    fn open(path: &Path, format: Option<Format>, encoding: Encoding) -> Result<Input, Failure> {
+    fn open(
+        path: &Path,
+        format: Option<Format>,
+        columns: Option<&Columns>,
+        encoding: Encoding,
+    ) -> Result<Input, Failure> {
         let file = records::file(path);
         let format = Format::choose(format, file)?;
         let (path, reader, bytes): (_, Box<dyn BufRead>, _) = match file {
@@ -97,7 +116,7 @@ impl Input {
         };
         Ok(Input {
             path,
-            source: format.source(reader, encoding),
+            source: format.source(reader, encoding, columns)?,
             bytes,
         })
     }

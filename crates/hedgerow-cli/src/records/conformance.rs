@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const FORMATS: [Format; 2] = [Format::Json, Format::Csv];
+const FORMATS: [Format; 3] = [Format::Json, Format::Csv, Format::Tsv];
 const ENCODINGS: [Encoding; 3] = [Encoding::Text, Encoding::Hex, Encoding::Base64];
 
 fn written(format: Format, encoding: Encoding, records: &[Record]) -> Vec<u8> {
@@ -24,7 +24,17 @@ fn read(
     encoding: Encoding,
     bytes: &[u8],
 ) -> Result<(Vec<Record>, u64), (u64, String)> {
-    let mut source = format.source(bytes, encoding);
+    read_columns(format, encoding, None, bytes)
+}
+
+fn read_columns(
+    format: Format,
+    encoding: Encoding,
+    columns: Option<&str>,
+    bytes: &[u8],
+) -> Result<(Vec<Record>, u64), (u64, String)> {
+    let columns = columns.map(|it| it.parse().unwrap());
+    let mut source = format.source(bytes, encoding, columns.as_ref()).unwrap();
     let mut records = Vec::new();
     loop {
         match source.next() {
@@ -80,7 +90,7 @@ proptest! {
         for format in FORMATS {
             let records = match format {
                 Format::Json => &any,
-                Format::Csv => &plain,
+                Format::Csv | Format::Tsv => &plain,
             };
             for encoding in ENCODINGS {
                 let text = written(format, encoding, records);
@@ -161,6 +171,47 @@ fn the_line_that_is_wrong_is_named() {
         let (line, what) = read(format, Encoding::Text, text.as_bytes()).unwrap_err();
         assert_eq!(line, expected, "{text:?}: {what}");
         assert!(what.contains(says), "{text:?}: {what}");
+    }
+}
+
+#[test]
+fn tables_of_others_are_read_by_their_columns() {
+    let pairs = |format, columns, text: &str| {
+        let read = read_columns(format, Encoding::Text, columns, text.as_bytes());
+        let (records, _) = read.map_err(|(line, what)| format!("{line}: {what}"))?;
+        let pair = |it: Record| {
+            let both = [it.key, it.value.unwrap_or_default()];
+            both.map(|bytes| String::from_utf8(bytes).unwrap())
+                .join("=")
+        };
+        Ok::<_, String>(records.into_iter().map(pair).collect::<Vec<_>>())
+    };
+    let table = "id,name,born\n7,\"Ada, L.\",1815\n8,Grace,1906\n";
+    let by_name = pairs(Format::Csv, Some("key=id,value=name"), table);
+    assert_eq!(by_name.unwrap(), ["7=Ada, L.", "8=Grace"]);
+    let table_of_tabs = "7\tx\tADA\n8\ty\tG\\tH\tmore\n";
+    let by_number = pairs(Format::Tsv, Some("key=3,value=1"), table_of_tabs);
+    assert_eq!(by_number.unwrap(), ["ADA=7", "G\tH=8"]);
+    assert_eq!(pairs(Format::Tsv, None, "a\t1\n").unwrap(), ["a=1"]);
+    let missing = pairs(Format::Csv, Some("key=id,value=year"), table);
+    let says = "1: expected a column `year`, found `id,name,born`";
+    assert_eq!(missing.unwrap_err(), says);
+    let short = pairs(Format::Tsv, Some("key=3,value=1"), "7\tx\n");
+    assert_eq!(short.unwrap_err(), "1: expected at least 3 fields, found 2");
+    for wrong in ["", "id,name", "key=0,value=1", "value=1,key=2"] {
+        assert!(wrong.parse::<Columns>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_first_record() {
+    for (format, text) in [
+        (Format::Json, "\u{feff}{\"key\":\"a\",\"value\":\"1\"}\n"),
+        (Format::Csv, "\u{feff}key,value\na,1\n"),
+        (Format::Tsv, "\u{feff}a\t1\n"),
+    ] {
+        let (records, _) = read(format, Encoding::Text, text.as_bytes()).unwrap();
+        assert_eq!(records[0].key, b"a", "{format:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Comma-separated values under the header `key,value` (RFC 4180).
+//! Comma-separated values under the header `key,value` (RFC 4180), and the reader of other tables.
 //!
 //! In the text encoding a field is the bytes themselves, in quotes if necessary, so that files of
 //! other programs load unchanged. Binary data can be hexadecimal or base64 for such programs.
@@ -7,30 +7,70 @@ use std::io::{self, Read, Write};
 
 use csv::{ByteRecord, ErrorKind, ReaderBuilder, WriterBuilder};
 
-use super::{Problem, Record};
+use super::{Columns, Problem, Record};
 use crate::encoding::Encoding;
 
 const HEADER: [&str; 2] = ["key", "value"];
 
 pub(super) struct Source<R> {
     reader: csv::Reader<R>,
-    encoding: Encoding,
+    /// `None` for bytes that stand for themselves.
+    encoding: Option<Encoding>,
     record: ByteRecord,
-    header_read: bool,
+    columns: Places,
+    /// The number of fields of each line, if it is known.
+    width: Option<usize>,
     line: u64,
 }
 
+/// The places of key and value in a line.
+enum Places {
+    /// The first line is to be `key,value`.
+    Usual,
+    /// The first line is to have these names.
+    Named([String; 2]),
+    Known([usize; 2]),
+}
+
 impl<R: Read> Source<R> {
-    pub(super) fn new(input: R, encoding: Encoding) -> Source<R> {
+    /// Fields in quotes where they need them, under a first line with names.
+    pub(super) fn comma_separated(
+        input: R,
+        encoding: Encoding,
+        columns: Option<&Columns>,
+    ) -> Source<R> {
+        let reader = ReaderBuilder::new();
+        let encoding = Some(encoding).filter(|it| *it != Encoding::Text);
+        Source::new(reader, input, encoding, Places::of(columns, Places::Usual))
+    }
+
+    /// Fields without quotes, whose encoding leaves no tab in them.
+    pub(super) fn tab_separated(
+        input: R,
+        encoding: Encoding,
+        columns: Option<&Columns>,
+    ) -> Source<R> {
+        let mut reader = ReaderBuilder::new();
+        reader.delimiter(b'\t').quoting(false);
+        let places = Places::of(columns, Places::Known([0, 1]));
+        let mut source = Source::new(reader, input, Some(encoding), places);
+        source.width = columns.is_none().then_some(HEADER.len());
+        source
+    }
+
+    fn new(
+        mut reader: ReaderBuilder,
+        input: R,
+        encoding: Option<Encoding>,
+        columns: Places,
+    ) -> Source<R> {
         Source {
             // The fields are counted in this file, so that all errors have one form.
-            reader: ReaderBuilder::new()
-                .has_headers(false)
-                .flexible(true)
-                .from_reader(input),
+            reader: reader.has_headers(false).flexible(true).from_reader(input),
             encoding,
             record: ByteRecord::new(),
-            header_read: false,
+            columns,
+            width: None,
             line: 1,
         }
     }
@@ -46,53 +86,85 @@ impl<R: Read> Source<R> {
         Ok(there)
     }
 
-    fn check_header(&mut self) -> Result<(), Problem> {
-        self.header_read = true;
-        if self.advance()? && self.record != HEADER[..] {
-            let found: Vec<_> = self
-                .record
-                .iter()
-                .map(|f| f.escape_ascii().to_string())
-                .collect();
-            let found: String = found.join(",").chars().take(40).collect();
-            let what = format!("expected the header `key,value`, found `{found}`");
-            return Err(Problem::Malformed(what));
+    /// The places of key and value, from the first line if it says so.
+    fn places(&mut self) -> Result<[usize; 2], Problem> {
+        if let Places::Known(places) = self.columns {
+            return Ok(places);
         }
-        Ok(())
+        if !self.advance()? {
+            return Ok([0, 1]);
+        }
+        let found = self.record.iter().map(|f| f.escape_ascii().to_string());
+        let found: Vec<String> = found.collect();
+        let places = match &self.columns {
+            Places::Named(names) => {
+                let place = |name: &String| {
+                    let missing = || format!("expected a column `{name}`, found {}", shown(&found));
+                    found.iter().position(|it| it == name).ok_or_else(missing)
+                };
+                place(&names[0]).and_then(|key| Ok([key, place(&names[1])?]))
+            }
+            _ if found == HEADER => Ok([0, 1]),
+            _ => Err(format!(
+                "expected the header `key,value`, found {}; --columns names others",
+                shown(&found)
+            )),
+        };
+        let places = places.map_err(Problem::Malformed)?;
+        self.columns = Places::Known(places);
+        self.width = Some(found.len());
+        Ok(places)
     }
 
-    fn record(&self) -> Result<Record, String> {
-        let [key, value] = self.fields()?;
+    fn record(&self, [key, value]: [usize; 2]) -> Result<Record, String> {
+        let found = self.record.len();
+        let least = key.max(value) + 1;
+        match self.width {
+            Some(width) if found != width => {
+                return Err(format!("expected {width} fields, found {found}"));
+            }
+            None if found < least => {
+                return Err(format!("expected at least {least} fields, found {found}"));
+            }
+            _ => {}
+        }
         let field = |name: &str, text: &[u8]| match self.encoding {
-            Encoding::Text => Ok(text.to_vec()),
-            encoding => encoding
+            None => Ok(text.to_vec()),
+            Some(encoding) => encoding
                 .decode(text)
                 .map_err(|what| format!("{name}: {what}")),
         };
         Ok(Record {
-            key: field("key", key)?,
-            value: Some(field("value", value)?),
+            key: field("key", &self.record[key])?,
+            value: Some(field("value", &self.record[value])?),
             ..Record::default()
         })
     }
+}
 
-    fn fields(&self) -> Result<[&[u8]; 2], String> {
-        match self.record.len() {
-            2 => Ok([&self.record[0], &self.record[1]]),
-            n => Err(format!("expected 2 fields, key and value, found {n}")),
+impl Places {
+    fn of(columns: Option<&Columns>, otherwise: Places) -> Places {
+        match columns {
+            Some(Columns::Named(names)) => Places::Named(names.clone()),
+            Some(Columns::Numbered(places)) => Places::Known(*places),
+            None => otherwise,
         }
     }
 }
 
+/// The names of columns, cut off if they are long.
+fn shown(names: &[String]) -> String {
+    let names = names.join(",");
+    format!("`{}`", names.chars().take(40).collect::<String>())
+}
+
 impl<R: Read> super::Source for Source<R> {
     fn next(&mut self) -> Result<Option<Record>, Problem> {
-        if !self.header_read {
-            self.check_header()?;
-        }
+        let places = self.places()?;
         if !self.advance()? {
             return Ok(None);
         }
-        self.record().map(Some).map_err(Problem::Malformed)
+        self.record(places).map(Some).map_err(Problem::Malformed)
     }
 
     fn line(&self) -> u64 {
@@ -130,17 +202,7 @@ impl<W: Write> Sink<W> {
 
 impl<W: Write> super::Sink for Sink<W> {
     fn write(&mut self, record: &Record) -> io::Result<()> {
-        let (key, Some(value), None, []) = (
-            &record.key,
-            &record.value,
-            record.expires,
-            record.operands.as_slice(),
-        ) else {
-            return Err(io::Error::other(format!(
-                "csv has no place for the expiry or the operands of `{}`; use --format json",
-                record.key.escape_ascii()
-            )));
-        };
+        let [key, value] = record.pair("csv")?;
         self.write_header()?;
         let written = match self.encoding {
             Encoding::Text => self.writer.write_record([key, value]),

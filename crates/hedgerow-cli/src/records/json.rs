@@ -11,6 +11,9 @@ use crate::encoding::Encoding;
 /// The longest line of a key and a value: JSON needs at most six bytes for one (`\u0000`).
 const LINE_BYTES_MAX: u64 = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) as u64 + 1024;
 
+/// The first bytes of files that some editors write.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 pub(super) struct Source<R> {
     input: R,
     encoding: Encoding,
@@ -44,7 +47,8 @@ impl<R: BufRead> Source<R> {
 impl<R: BufRead> super::Source for Source<R> {
     fn next(&mut self) -> Result<Option<Record>, Problem> {
         while self.advance().map_err(Problem::Io)? {
-            let text = self.text.trim_ascii();
+            let mark = (self.line == 1).then(|| self.text.strip_prefix(BYTE_ORDER_MARK));
+            let text = mark.flatten().unwrap_or(&self.text).trim_ascii();
             if !text.is_empty() {
                 let record = record(text, self.encoding).map_err(Problem::Malformed)?;
                 return Ok(Some(record));

@@ -4,9 +4,11 @@
 
 mod csv;
 mod json;
+mod tsv;
 
 use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -25,7 +27,13 @@ Formats:
         operator could combine are \"operands\":[\"1\",\"2\"], the oldest first, with or
         without a value under them
   csv   a line `key,value`, then a line per pair with its bytes unchanged; entries that
-        expire or have operands are refused";
+        expire or have operands are refused
+  tsv   a line per pair, key TAB value, as `scan` prints them; no first line with names
+
+Other columns of csv and tsv, by the names in the first line, or by their numbers if it has
+none; the rest is ignored:
+  id,name,born          load --format csv --columns key=id,value=name
+  7;Ada;1815            load --format tsv --columns key=1,value=3   (with tabs)";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -33,6 +41,39 @@ pub(crate) enum Format {
     Json,
     /// Comma-separated values.
     Csv,
+    /// Values separated by tabs.
+    Tsv,
+}
+
+/// The columns of a table that are key and value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Columns {
+    /// By the names in the first line.
+    Named([String; 2]),
+    /// By their places, from 0; the first line is an entry.
+    Numbered([usize; 2]),
+}
+
+impl FromStr for Columns {
+    type Err = String;
+
+    /// Parses `key=id,value=name`, or numbers from 1.
+    fn from_str(text: &str) -> Result<Columns, String> {
+        let unknown = || {
+            format!(
+                "expected columns such as `key=id,value=name` or `key=1,value=3`, found `{text}`"
+            )
+        };
+        let (key, value) = text.split_once(',').ok_or_else(unknown)?;
+        let key = key.strip_prefix("key=").ok_or_else(unknown)?;
+        let value = value.strip_prefix("value=").ok_or_else(unknown)?;
+        let number = |name: &str| name.parse::<usize>().ok();
+        Ok(match (number(key), number(value)) {
+            (Some(0), Some(_)) | (Some(_), Some(0)) => return Err(unknown()),
+            (Some(key), Some(value)) => Columns::Numbered([key - 1, value - 1]),
+            _ => Columns::Named([key.to_owned(), value.to_owned()]),
+        })
+    }
 }
 
 /// A key with its value and what else a copy of it needs.
@@ -48,6 +89,17 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Key and value, for a format without a place for anything else.
+    fn pair(&self, format: &str) -> io::Result<[&Vec<u8>; 2]> {
+        match (&self.value, self.expires, &self.operands[..]) {
+            (Some(value), None, []) => Ok([&self.key, value]),
+            _ => Err(io::Error::other(format!(
+                "{format} has no place for the expiry or the operands of `{}`; use --format json",
+                self.key.escape_ascii()
+            ))),
+        }
+    }
+
     /// The expiry of the value.
     pub(crate) fn expiry(&self) -> Expiry {
         let at = |ms| WallTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms));
@@ -115,9 +167,10 @@ impl Format {
         match extension.to_ascii_lowercase().as_str() {
             "json" | "jsonl" | "ndjson" => Ok(Format::Json),
             "csv" => Ok(Format::Csv),
+            "tsv" => Ok(Format::Tsv),
             _ => {
                 let message = format!(
-                    "expected a name that ends in .jsonl, .ndjson, .json or .csv, or --format, \
+                    "expected a name that ends in .jsonl, .ndjson, .json, .csv or .tsv, or --format, \
                      found {}",
                     file.display()
                 );
@@ -126,16 +179,26 @@ impl Format {
         }
     }
 
-    /// A reader of `input`.
+    /// A reader of `input`, whose key and value are in the given columns or in the usual ones.
+    ///
+    /// # Errors
+    ///
+    /// `Usage` if JSON is to have columns.
     pub(crate) fn source<'a>(
         self,
         input: impl BufRead + 'a,
         encoding: Encoding,
-    ) -> Box<dyn Source + 'a> {
-        match self {
-            Format::Json => Box::new(json::Source::new(input, encoding)),
-            Format::Csv => Box::new(csv::Source::new(input, encoding)),
+        columns: Option<&Columns>,
+    ) -> Result<Box<dyn Source + 'a>, Failure> {
+        if self == Format::Json && columns.is_some() {
+            let message = "expected --columns for csv or tsv, found the format json";
+            return Err(Failure::new(Exit::Usage, message));
         }
+        Ok(match self {
+            Format::Json => Box::new(json::Source::new(input, encoding)),
+            Format::Csv => Box::new(csv::Source::comma_separated(input, encoding, columns)),
+            Format::Tsv => Box::new(csv::Source::tab_separated(input, encoding, columns)),
+        })
     }
 
     /// A buffered writer to `output`.
@@ -147,6 +210,7 @@ impl Format {
         match self {
             Format::Json => Box::new(json::Sink::new(BufWriter::new(output), encoding)),
             Format::Csv => Box::new(csv::Sink::new(output, encoding)),
+            Format::Tsv => Box::new(tsv::Sink::new(BufWriter::new(output), encoding)),
         }
     }
 }

@@ -57,6 +57,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let change = before.as_ref().map(|before| sample.since(before));
         sample.print(change.as_ref(), output);
         output.object(&sample.object(change.as_ref()));
+        output.end_screen();
         let Some(interval) = arguments.watch else {
             return Ok(());
         };

@@ -1,0 +1,215 @@
+//! `shell`, `drop`, `clear`, `rename`, `largest`, `HEDGEROW_DB`, and loads that end early.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "input files are made with std::fs"
+)]
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use hedgerow::Db;
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Place, command, fails_saying, hedgerow, stdout};
+
+const NONE: [&str; 0] = [];
+
+/// Runs the shell over a pipe.
+fn shell(db: &Path, lines: &str, more: &[&str]) -> Output {
+    let mut command = command(&["shell"]);
+    command.env("HEDGEROW_DB", db).args(more);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(lines.as_bytes())
+        .unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8(stdout(output).to_vec()).unwrap()
+}
+
+#[test]
+fn a_pipe_of_commands_runs_on_one_database() {
+    let place = Place::new();
+    let lines = "\
+# who was born when
+put ada 1815
+put 'grace hopper' 1906
+get ada
+use drafts
+put note 'a \"quoted\" word'
+scan
+use default
+scan --keys-only
+exit
+put never 1
+";
+    let output = shell(&place.db(), lines, &[]);
+    assert_eq!(
+        text(&output),
+        "1815\nnote\ta \"quoted\" word\nada\ngrace hopper\n"
+    );
+    let json = text(&shell(&place.db(), "get ada", &["--json"]));
+    assert!(json.contains("\"1815\""), "{json}");
+}
+
+#[test]
+fn the_first_command_that_fails_ends_a_file() {
+    let place = Place::new();
+    let lines = "put ada 1815\n\nget bob\nput never 1\n";
+    fails_saying(&shell(&place.db(), lines, &[]), 3, &["line 3: "]);
+    fails_saying(
+        &shell(&place.db(), "get 'ada", &[]),
+        2,
+        &["line 1: ", "closing quote"],
+    );
+    fails_saying(&shell(&place.db(), "shell", &[]), 2, &["line 1: "]);
+    fails_saying(
+        &shell(&place.db(), "fetch ada", &[]),
+        2,
+        &["line 1: ", "fetch"],
+    );
+    let help = shell(&place.db(), "help get\nget ada", &[]);
+    assert!(text(&help).ends_with("1815\n"));
+    assert_eq!(text(&shell(&place.db(), "count", &[])), "1\n");
+}
+
+#[test]
+fn keyspaces_are_renamed_cleared_and_dropped() {
+    let place = Place::new();
+    let lines =
+        "put a 1\nrename default people\nuse people\nget a\nclear people\ncount\ndrop people";
+    let output = text(&shell(&place.db(), lines, &[]));
+    assert_eq!(
+        output,
+        "renamed `default` to `people`\n1\ncleared `people`\n0\ndropped `people`\n"
+    );
+    for name in ["drop", "clear"] {
+        let output = place.run(name, &["people"]);
+        fails_saying(&output, 3, &["expected the keyspace `people`, found none"]);
+    }
+}
+
+#[test]
+fn the_largest_keys_and_prefixes_come_first() {
+    let place = Place::new();
+    place.fill(&[
+        ("a/1".to_owned(), "x"),
+        ("a/2".to_owned(), "xxxxxxx"),
+        ("b/1".to_owned(), "xxxxx"),
+        ("none".to_owned(), "xxxxxx"),
+    ]);
+    let largest = |more: &[&str]| {
+        let output = place.run("largest", more);
+        let text = text(&output);
+        let words = text.split_whitespace().map(str::to_owned);
+        words.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        largest(&["--top", "2"]),
+        "value key 7 B a/2 6 B none bytes entries prefix 14 B 2 a/ 8 B 1 b/"
+    );
+    assert_eq!(
+        largest(&["--top", "1", "--prefix-bytes", "3"]),
+        "value key 7 B a/2 bytes entries prefix 10 B 1 a/2"
+    );
+}
+
+#[test]
+fn a_load_that_ends_early_goes_on_where_it_ended() {
+    let place = Place::new();
+    let file = place.path("in.csv");
+    let path = file.to_str().unwrap();
+    // Both ways of a load: tables of sorted keys, and batches.
+    for (name, entries) in [("sorted", 60_000), ("unsorted", 200)] {
+        let line = |i: u32| match name {
+            "sorted" => format!("{i:010},0123456789abcdef0123456789abcdef\n"),
+            _ => format!("{:010},x\n", i.wrapping_mul(2_654_435_761)),
+        };
+        let (before, behind) = (0..entries / 2, entries / 2..entries);
+        let [before, behind] = [before, behind].map(|part| part.map(line).collect::<String>());
+        fs::write(&file, format!("key,value\n{before}bad\n{behind}")).unwrap();
+        let line = format!("line {}: expected 2 fields, found 1", entries / 2 + 2);
+        let skip = (entries / 2).to_string();
+        let says = format!("`--skip {skip}` goes on there");
+        let load = place.run("load", &["--keyspace", name, path]);
+        fails_saying(&load, 1, &[&line, &says]);
+        fs::write(&file, format!("key,value\n{before}{behind}")).unwrap();
+        let rest = place.text("load", &["--skip", &skip, "--keyspace", name, path]);
+        assert!(rest.starts_with(&format!("loaded {} entries", count(entries / 2))));
+        let counted = place.text("count", &["--keyspace", name]);
+        assert_eq!(counted.trim(), entries.to_string());
+    }
+}
+
+/// A count as the program prints it.
+fn count(n: u32) -> String {
+    match n / 1000 {
+        0 => n.to_string(),
+        thousands => format!("{thousands},{:03}", n % 1000),
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_loaded() {
+    let place = Place::new();
+    let mut command = command(&["load", "--format", "tsv"]);
+    command.env("HEDGEROW_DB", place.db()).stdin(Stdio::piped());
+    let mut load = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = load.stdin.take().unwrap();
+    input.write_all(b"a\t1\nb\t2\n").unwrap();
+    input.flush().unwrap();
+    // The command listens before it creates the database.
+    while !place.db().join("MANIFEST").exists() {
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&load), Signal::INT).unwrap();
+    // Whatever of this is read, the end comes first or the flag is seen before the next line.
+    let _ = input.write_all(b"c\t3\n");
+    drop(input);
+    let output = load.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let kept = place.text("count", &NONE);
+    match output.status.code() {
+        Some(130) => {
+            let says = format!("`--skip {}` goes on there", kept.trim());
+            assert!(said.contains("ended by Ctrl-C; loaded "), "{said}");
+            assert!(said.contains(&says), "{said}, {kept}");
+        }
+        code => panic!("{code:?}: {said}"),
+    }
+}
+
+#[test]
+fn a_locked_database_names_its_process() {
+    let place = Place::new();
+    let writer = Db::open(place.db()).unwrap();
+    writer
+        .keyspace("default", hedgerow::Layout::sorted())
+        .unwrap();
+    let process = format!("process {} (`", std::process::id());
+    let output = place.run("put", &["a", "1"]);
+    fails_saying(&output, 5, &[&process, "`scan`", "work beside it"]);
+    stdout(&place.run("scan", &NONE));
+}
+
+#[test]
+fn the_environment_names_the_database() {
+    let place = Place::new();
+    let output = command(&["put", "a", "1"])
+        .env("HEDGEROW_DB", place.db())
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert_eq!(place.text("get", &["a"]), "1\n");
+    fails_saying(&hedgerow(&["get", "--db", "/none", "a"]), 3, &["/none"]);
+}
