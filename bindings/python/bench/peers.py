@@ -43,8 +43,18 @@ class Store:
 
     #: Gets of an array of keys; only hedgerow has them.
     get_array: Callable[[Any], int] | None = None
+    #: A scan into arrays; only hedgerow has it.
+    scan_array: Callable[[], int] | None = None
     #: Gets of a list of keys with one call.
     get_list: Callable[[list[bytes]], int] | None = None
+
+
+def count(entries: Any) -> int:
+    """The entries of a scan, each of which is unpacked as a program does it."""
+    entries_seen = 0
+    for _key, _value in entries:
+        entries_seen += 1
+    return entries_seen
 
 
 def found(values: Any) -> int:
@@ -60,8 +70,7 @@ class Hedgerow(Store):
     def fill(self, keys: list[bytes], values: list[bytes]) -> None:
         for first in range(0, len(keys), 1000):
             self.db.put_many(keys[first : first + 1000], values[first : first + 1000])
-        self.db.flush()
-        self.db.wait_until_merged()
+        self.db.compact()
 
     def get(self, keys: list[bytes]) -> int:
         get = self.db.get
@@ -73,7 +82,7 @@ class Hedgerow(Store):
             put(key, value)
 
     def scan(self) -> int:
-        return sum(len(key) > 0 for key, _ in self.db.items())
+        return count(self.db.items())
 
     def get_list(self, keys: list[bytes]) -> int:  # type: ignore[override]
         return found(self.db.get_many(keys))
@@ -81,6 +90,9 @@ class Hedgerow(Store):
     def get_array(self, keys: Any) -> int:  # type: ignore[override]
         values = self.db.get_many(keys)
         return len(values) - values.null_count
+
+    def scan_array(self) -> int:  # type: ignore[override]
+        return sum(len(keys) for keys, _ in self.db.items().arrays())
 
     def close(self) -> None:
         self.db.close()
@@ -109,7 +121,7 @@ class Layer(Store):
             put(key, value)
 
     def scan(self) -> int:
-        return sum(len(key) > 0 for key, _ in self.db.iterator())
+        return count(self.db.iterator())
 
     def close(self) -> None:
         self.db.close()
@@ -169,7 +181,7 @@ class RocksDict(Store):
             put(key, value)
 
     def scan(self) -> int:
-        return sum(len(key) > 0 for key, _ in self.db.items())
+        return count(self.db.items())
 
     def close(self) -> None:
         self.db.close()
@@ -202,7 +214,7 @@ class Lmdb(Store):
 
     def scan(self) -> int:
         with self.env.begin() as transaction:
-            return sum(len(key) > 0 for key, _ in transaction.cursor())
+            return count(transaction.cursor())
 
     def close(self) -> None:
         self.env.close()
@@ -235,7 +247,7 @@ class DiskCache(Store):
 
     def scan(self) -> int:
         get = self.db.get
-        return sum(get(key) is not None for key in self.db)
+        return count((key, get(key)) for key in self.db)
 
     def close(self) -> None:
         self.db.close()
@@ -261,26 +273,26 @@ def resident() -> int:
 def worker(arguments: argparse.Namespace) -> None:
     """Serves one store: reads the names of workloads, and writes seconds and operations."""
     store_class = next(store for store in STORES if store.name == arguments.worker)
-    count = arguments.entries
+    entries = arguments.entries
     randoms = np.random.default_rng(1)
-    array = randoms.integers(0, 256, (count, KEY_BYTES), np.uint8)
+    array = randoms.integers(0, 256, (entries, KEY_BYTES), np.uint8)
     # Values of which a half can be compressed away.
     half = arguments.value_bytes // 2
-    noise = randoms.bytes(count + half)
+    noise = randoms.bytes(entries + half)
     keys = [bytes(key) for key in array]
     before = resident()
     store = store_class(Path(arguments.dir) / arguments.worker.replace(".", "-"), arguments.memory)
     began = time.perf_counter()
-    values = [noise[i : i + half] + b"v" * (arguments.value_bytes - half) for i in range(count)]
+    values = [noise[i : i + half] + b"v" * (arguments.value_bytes - half) for i in range(entries)]
     store.fill(keys, values)
     del values
-    print(json.dumps({"seconds": time.perf_counter() - began, "operations": count}), flush=True)
+    print(json.dumps({"seconds": time.perf_counter() - began, "operations": entries}), flush=True)
     for line in sys.stdin:
         workload, seed = line.split()
-        chosen = np.random.default_rng(int(seed)).integers(0, count, arguments.reads)
+        chosen = np.random.default_rng(int(seed)).integers(0, entries, arguments.reads)
         some = [keys[index] for index in chosen]
         some_array = array[chosen]
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         done = arguments.reads
         if workload == "get":
             assert store.get(some) == done
@@ -290,7 +302,10 @@ def worker(arguments: argparse.Namespace) -> None:
             assert store.get_array(some_array) == done
         elif workload == "scan":
             done = store.scan()
-            assert done == count
+            assert done == entries
+        elif workload == "scan_array" and store.scan_array:
+            done = store.scan_array()
+            assert done == entries
         elif workload == "put":
             done = arguments.reads // 10
             store.put(some[:done], b"w" * arguments.value_bytes)
@@ -299,13 +314,14 @@ def worker(arguments: argparse.Namespace) -> None:
             continue
         else:
             done = 0
+        seconds, worked = time.perf_counter() - began, time.process_time() - worked
         print(
-            json.dumps({"seconds": time.perf_counter() - began, "operations": done}), flush=True
+            json.dumps({"seconds": seconds, "worked": worked, "operations": done}), flush=True
         )
     store.close()
 
 
-WORKLOADS = ["get", "get_list", "get_array", "scan", "put"]
+READS = ["get", "get_list", "get_array", "scan", "scan_array"]
 
 
 def start(name: str, arguments: argparse.Namespace, dir: str) -> subprocess.Popen[str]:
@@ -347,7 +363,7 @@ def main() -> None:
         worker(arguments)
         return
     names = arguments.stores.split(",")
-    rates: dict[tuple[str, str], list[float]] = {}
+    rates: dict[tuple[str, str, str], list[float]] = {}
     with tempfile.TemporaryDirectory(dir=arguments.dir) as dir:
         running = {}
         for name in names:
@@ -355,16 +371,18 @@ def main() -> None:
             stdout = running[name].stdout
             assert stdout is not None
             filled = json.loads(stdout.readline())
-            rates[name, "fill"] = [filled["operations"] / filled["seconds"]]
+            rates[name, "fill", "seconds"] = [filled["operations"] / filled["seconds"]]
         loads = [os.getloadavg()[0]]
-        for seed in range(arguments.rounds):
-            for workload in WORKLOADS:
-                order = random.Random(seed).sample(names, len(names))
-                for name in order:
-                    answer = ask(running[name], f"{workload} {seed}")
-                    if answer["operations"]:
-                        rate = answer["operations"] / answer["seconds"]
-                        rates.setdefault((name, workload), []).append(rate)
+        # Reads come first, over stores that are settled; puts overwrite a part of the entries.
+        rounds = [(workload, seed) for seed in range(arguments.rounds) for workload in READS]
+        rounds += [("put", seed) for seed in range(arguments.rounds)]
+        for workload, seed in rounds:
+            for name in random.Random(seed).sample(names, len(names)):
+                answer = ask(running[name], f"{workload} {seed}")
+                if answer["operations"]:
+                    for measure in ("seconds", "worked"):
+                        rate = answer["operations"] / answer[measure]
+                        rates.setdefault((name, workload, measure), []).append(rate)
             loads.append(os.getloadavg()[0])
         memory = {name: ask(running[name], "memory 0")["bytes"] for name in names}
         for process in running.values():
@@ -375,7 +393,7 @@ def main() -> None:
 def report(
     arguments: argparse.Namespace,
     names: list[str],
-    rates: dict[tuple[str, str], list[float]],
+    rates: dict[tuple[str, str, str], list[float]],
     memory: dict[str, float],
     loads: list[float],
 ) -> None:
@@ -385,15 +403,18 @@ def report(
         f"medians of {arguments.rounds} rounds; load {min(loads):.1f} to {max(loads):.1f} on "
         f"{os.cpu_count()} cores; Python {platform.python_version()}; {', '.join(versions())}\n"
     )
-    columns = ["fill", *WORKLOADS]
-    print("| store | " + " | ".join(columns) + " | memory (MiB) |")
-    print("|---" * (len(columns) + 2) + "|")
-    for name in names:
-        cells = []
-        for column in columns:
-            some = rates.get((name, column))
-            cells.append(f"{statistics.median(some):,.0f}" if some else "")
-        print(f"| {name} | " + " | ".join(cells) + f" | {memory[name] / (1 << 20):.0f} |")
+    columns = ["fill", *READS, "put"]
+    for measure, title in (("seconds", "per second"), ("worked", "per second of processor time")):
+        print(f"Operations {title}:\n")
+        print("| store | " + " | ".join(columns) + " | memory (MiB) |")
+        print("|---" * (len(columns) + 2) + "|")
+        for name in names:
+            cells = []
+            for column in columns:
+                some = rates.get((name, column, measure))
+                cells.append(f"{statistics.median(some):,.0f}" if some else "")
+            print(f"| {name} | " + " | ".join(cells) + f" | {memory[name] / (1 << 20):.0f} |")
+        print()
 
 
 if __name__ == "__main__":
