@@ -14,8 +14,8 @@ use crate::shared::Closable;
 
 /// The entries of the first step. A range of which only the first entries are wanted costs little.
 const ENTRIES_FIRST: usize = 16;
-/// Each step takes four times as many entries as the one before, up to this number. Python's
-/// garbage collector begins at 700 new objects, and a step makes one that it watches per entry.
+/// Each step takes four times as many entries as the one before, up to this number: its entries
+/// should be in the processor's cache when Python takes them.
 const ENTRIES_MAX: usize = 256;
 /// A step ends when its entries have this size together.
 const STEP_BYTES_MAX: usize = 1 << 20;
@@ -220,6 +220,15 @@ impl Packed {
         self.ends.push(self.bytes.len());
     }
 
+    /// The key or value at a place.
+    fn at(&self, place: usize) -> &[u8] {
+        let start = match place {
+            0 => 0,
+            _ => self.ends[place - 1],
+        };
+        &self.bytes[start..self.ends[place]]
+    }
+
     fn push_key(&mut self, key: Option<engine::Result<engine::Slice>>) -> engine::Result<bool> {
         let key = key.transpose()?;
         if let Some(key) = &key {
@@ -259,7 +268,7 @@ impl State {
     }
 }
 
-/// Iterates over lists of entries, each of which it fetches under one lock.
+/// Iterates over steps of entries, each of which it fetches under one lock.
 #[pyclass(frozen, module = "hedgerow._native")]
 pub(crate) struct Steps {
     state: Closable<State>,
@@ -296,16 +305,11 @@ impl Steps {
         }
         let count = packed.ends.len() / 2;
         let (mut keys, mut values) = (Values::new(count), Values::new(count));
-        let mut start = 0;
-        for pair in packed.ends.chunks_exact(2) {
-            let (key, value) = (
-                &packed.bytes[start..pair[0]],
-                &packed.bytes[pair[0]..pair[1]],
-            );
+        for place in 0..count {
+            let (key, value) = (packed.at(place * 2), packed.at(place * 2 + 1));
             if !keys.push(Some(key)) || !values.push(Some(value)) {
                 return Err(too_long());
             }
-            start = pair[1];
         }
         self.state.with(py, |state| state.packed = packed)?;
         Ok(Some((keys.finish(), values.finish())))
@@ -315,7 +319,9 @@ impl Steps {
         this
     }
 
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
+    /// The next entries: a list of keys or of values, or both lists. So `zip` makes a tuple for an
+    /// entry, and uses it again if nobody keeps it.
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         py.check_signals()?;
         let part = self.part;
         let next = |state: &mut State| state.next(part);
@@ -323,34 +329,15 @@ impl Steps {
         if packed.ends.is_empty() {
             return Ok(None);
         }
-        let mut start = 0;
-        let objects = packed.ends.iter().map(|end| {
-            let bytes = PyBytes::new(py, &packed.bytes[start..*end]);
-            start = *end;
-            bytes
-        });
-        let list = match part {
-            Part::Items => PyList::new(py, Pairs(objects)),
-            Part::Keys | Part::Values => PyList::new(py, objects),
+        let list = |first: usize, by: usize| {
+            let places = (first..packed.ends.len()).step_by(by);
+            PyList::new(py, places.map(|place| PyBytes::new(py, packed.at(place))))
+        };
+        let step = match part {
+            Part::Items => (list(0, 2)?, list(1, 2)?).into_pyobject(py)?.into_any(),
+            Part::Keys | Part::Values => list(0, 1)?.into_any(),
         };
         self.state.with(py, |state| state.packed = packed)?;
-        list.map(Some)
-    }
-}
-
-/// Two items at a time.
-struct Pairs<I>(I);
-
-impl<T, I: Iterator<Item = T>> Iterator for Pairs<I> {
-    type Item = (T, T);
-
-    fn next(&mut self) -> Option<(T, T)> {
-        self.0.next().zip(self.0.next())
-    }
-}
-
-impl<T, I: ExactSizeIterator<Item = T>> ExactSizeIterator for Pairs<I> {
-    fn len(&self) -> usize {
-        self.0.len() / 2
+        Ok(Some(step))
     }
 }

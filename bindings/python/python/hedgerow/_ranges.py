@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any
 
 from . import _native
@@ -82,6 +82,12 @@ class Items(_Range, ItemsView[bytes, bytes]):
     """The keys of a range with their values."""
 
     _part: Part = "items"
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return chain.from_iterable(starmap(zip, self._begin(self._part, self._bounds)))
+
+    def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
+        return chain.from_iterable(starmap(zip, self._begin(self._part, self._bounds.reversed())))
 
     def arrays(self, entries: int = 65_536) -> Iterator[tuple[BytesArray, BytesArray]]:
         """The keys and the values as arrays of up to so many entries, without an object for each."""
