@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use engine::io::ReadMode;
-use engine::{Builder, Error, ErrorKind};
+use engine::{Builder, Error, ErrorKind, Slot};
 
 use hedgerow_bindings::stats;
 
@@ -187,6 +187,28 @@ impl Db {
         };
         let report = wait(py, progress.as_ref(), verify)?;
         Ok((report.tables, report.entries, report.bytes))
+    }
+
+    fn create_slot(&self, py: Python<'_>, name: String, log_bytes_max: u64) -> PyResult<u64> {
+        let db = self.engine(py)?;
+        wait(py, None, move |_| db.create_slot(&name, log_bytes_max))
+    }
+
+    fn confirm_slot(&self, py: Python<'_>, name: String, number: u64) -> PyResult<()> {
+        let db = self.engine(py)?;
+        wait(py, None, move |_| db.confirm_slot(&name, number))
+    }
+
+    fn drop_slot(&self, py: Python<'_>, name: String) -> PyResult<()> {
+        let db = self.engine(py)?;
+        wait(py, None, move |_| db.drop_slot(&name))
+    }
+
+    /// Each slot: its name, its position, the bytes of log that are kept at most.
+    fn slots(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, u64)>> {
+        let slots = self.engine(py)?.slots().or_raise()?;
+        let facts = |(name, slot): (String, Slot)| (name, slot.position, slot.log_bytes_max);
+        Ok(slots.into_iter().map(facts).collect())
     }
 
     /// The statistics as JSON.

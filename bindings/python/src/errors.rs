@@ -17,8 +17,11 @@ pub(crate) fn raised(error: &Error) -> PyErr {
     let source = error.source().and_then(|it| it.downcast_ref::<io::Error>());
     let errno = source.and_then(io::Error::raw_os_error);
     // `hedgerow.errors` knows a kind by its name.
-    let kind = format!("{:?}", error.kind());
-    let place = (error.path(), error.offset());
+    let (kind, number) = match error.kind() {
+        ErrorKind::Gap { oldest } => ("Gap".to_owned(), Some(oldest)),
+        kind => (format!("{kind:?}"), error.offset()),
+    };
+    let place = (error.path(), number);
     exception(&kind, &error.to_string(), place, errno)
 }
 
@@ -31,13 +34,13 @@ pub(crate) fn missing(dir: &Path) -> PyErr {
 fn exception(
     kind: &str,
     message: &str,
-    (path, offset): (Option<&Path>, Option<u64>),
+    (path, number): (Option<&Path>, Option<u64>),
     errno: Option<i32>,
 ) -> PyErr {
     Python::attach(|py| {
         let made = EXCEPTION
             .import(py, "hedgerow.errors", "_exception")
-            .and_then(|make| make.call1((kind, message, path, offset, errno)));
+            .and_then(|make| make.call1((kind, message, path, number, errno)));
         made.map_or_else(|failed| failed, PyErr::from_value)
     })
 }

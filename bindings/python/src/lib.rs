@@ -13,6 +13,7 @@ mod copies;
 mod cursor;
 mod db;
 mod errors;
+mod feed;
 mod fork;
 mod keyspace;
 mod scan;
@@ -41,6 +42,8 @@ mod _native {
     use super::cursor::Cursor;
     #[pymodule_export]
     use super::db::{Db, destroy, exists, repair};
+    #[pymodule_export]
+    use super::feed::Changes;
     #[pymodule_export]
     use super::keyspace::Keyspace;
     #[pymodule_export]

@@ -13,7 +13,7 @@ use crate::errors::{OrRaise, panicked};
 
 /// The time between two looks for signals: short for a person who presses Ctrl-C, long for a
 /// processor.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 enum Message<R> {
     Progress(u64, u64),

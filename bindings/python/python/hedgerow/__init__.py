@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from ._backups import Backup, Backups
 from ._database import Batch, Database, Keyspace, KeyspaceAt, Snapshot, Transaction
+from ._feed import Change, Changes, Slot
 from ._native import BytesArray, Cursor, Savepoint, destroy, exists, repair
 from .cache import Cache
 from .errors import (
@@ -20,6 +21,7 @@ from .errors import (
     ConflictError,
     CorruptionError,
     Error,
+    GapError,
     InvalidArgumentError,
     LockedError,
     MissingError,
@@ -36,12 +38,15 @@ __all__ = [
     "BytesArray",
     "Cache",
     "CancelledError",
+    "Change",
+    "Changes",
     "ClosedError",
     "ConflictError",
     "CorruptionError",
     "Cursor",
     "Database",
     "Error",
+    "GapError",
     "InvalidArgumentError",
     "Keyspace",
     "KeyspaceAt",
@@ -50,6 +55,7 @@ __all__ = [
     "NoSpaceError",
     "OperatorError",
     "Savepoint",
+    "Slot",
     "Snapshot",
     "StorageError",
     "Transaction",

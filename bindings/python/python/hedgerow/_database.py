@@ -16,6 +16,7 @@ from . import _native
 from ._aio import wait
 from ._arrays import found, key_rows, rows
 from ._backups import Backup, Backups
+from ._feed import Changes, Slot
 from ._ranges import Bounds, Ranged
 from ._types import Array, Buffer, Expire, Isolation, Part
 from .errors import ConflictError
@@ -502,6 +503,32 @@ class Database(Keyspace):
         """Read everything and check every checksum. Returns what was checked."""
         tables, entries, size = self._db.verify(progress)
         return {"tables": tables, "entries": entries, "bytes": size}
+
+    # The change feed.
+
+    def create_slot(self, name: str, *, log_bytes_max: int = 1 << 30) -> int:
+        """Keep the changes for a consumer, who confirms what it has.
+
+        Returns the number behind which they are kept. Beyond what the database needs itself, it
+        keeps up to ``log_bytes_max`` bytes of log; then the consumer loses its place.
+        """
+        return self._db.create_slot(name, log_bytes_max)
+
+    def confirm_slot(self, name: str, number: int) -> None:
+        """Say that the consumer has all changes up to a number."""
+        self._db.confirm_slot(name, number)
+
+    def drop_slot(self, name: str) -> None:
+        """Drop a slot, and what only it keeps."""
+        self._db.drop_slot(name)
+
+    def slots(self) -> dict[str, Slot]:
+        """The slots, by name."""
+        return {name: Slot(*facts) for name, *facts in self._db.slots()}
+
+    def changes_since(self, number: int) -> Changes:
+        """The changes behind a number, which a slot keeps, in the order of their commits."""
+        return Changes(self._db, number)
 
     async def adurable(self) -> None:
         """Make everything written so far durable, as :meth:`sync` does."""

@@ -10,6 +10,7 @@ __all__ = [
     "ConflictError",
     "CorruptionError",
     "Error",
+    "GapError",
     "InvalidArgumentError",
     "LockedError",
     "MissingError",
@@ -43,6 +44,13 @@ class CorruptionError(Error):
 
 class ConflictError(Error):
     """Another writer changed the data first: try again."""
+
+
+class GapError(Error):
+    """The database no longer has the changes behind a number."""
+
+    #: The smallest number behind which it has all changes.
+    number: int
 
 
 class OperatorError(Error):
@@ -88,13 +96,14 @@ _OF_KIND: dict[str, type[Error]] = {
     "Cancelled": CancelledError,
     "WouldBlock": Error,
     "Operator": OperatorError,
+    "Gap": GapError,
 }
 
 _ERRNO: dict[type[Error], int] = {NoSpaceError: _errno.ENOSPC, LockedError: _errno.EAGAIN, MissingError: _errno.ENOENT}
 
 
 def _exception(
-    kind: str, message: str, path: object, offset: int | None, errno: int | None
+    kind: str, message: str, path: object, number: int | None, errno: int | None
 ) -> Error:
     """Make the exception for an error of the engine."""
     of_kind = _OF_KIND.get(kind, Error)
@@ -103,5 +112,9 @@ def _exception(
     else:
         error = of_kind(message)
     error.path = None if path is None else str(path)
-    error.offset = offset
+    if isinstance(error, GapError):
+        assert number is not None
+        error.number = number
+    else:
+        error.offset = number
     return error
