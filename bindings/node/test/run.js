@@ -2,8 +2,13 @@
 
 // Runs all tests, or those that are named, and compares the number of their assertions with what is
 // expected: a suite that runs fewer has failed.
+//
+//   node test/run.js [--address] [SUITE...]
+//
+// With --address the process has the memory of AddressSanitizer, which sees wrong frees and copies out
+// of bounds. This needs gcc.
 
-const { spawnSync } = require('child_process')
+const { execFileSync, spawnSync } = require('child_process')
 const path = require('path')
 
 const expected = {
@@ -14,12 +19,15 @@ const expected = {
   exit: 13
 }
 
-const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(expected)
+const named = process.argv.slice(2).filter(it => it !== '--address')
+const names = named.length > 0 ? named : Object.keys(expected)
+const env = process.argv.includes('--address') ? withAddressSanitizer() : process.env
 let [passed, failed] = [0, 0]
 for (const name of names) {
   const args = ['--expose-gc', path.join(__dirname, `${name}.js`)]
   const { stdout, status, signal } = spawnSync(process.execPath, args, {
     encoding: 'utf8',
+    env,
     maxBuffer: 1 << 30,
     stdio: ['ignore', 'pipe', 'inherit']
   })
@@ -37,3 +45,9 @@ for (const name of names) {
 }
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed > 0 ? 1 : 0
+
+function withAddressSanitizer () {
+  const find = name => execFileSync('gcc', [`-print-file-name=${name}`], { encoding: 'utf8' }).trim()
+  const libraries = ['libasan.so', 'libstdc++.so'].map(find)
+  return { ...process.env, LD_PRELOAD: libraries.join(' '), ASAN_OPTIONS: 'detect_leaks=0' }
+}
