@@ -237,13 +237,16 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut results = read_all(&arguments.from)?;
-    if !arguments.workloads.is_empty() {
-        measure(arguments, output, &mut results)?;
+    let measured = match arguments.workloads.is_empty() {
+        true => Ok(()),
+        false => measure(arguments, output, &mut results),
+    };
+    // A workload that fails does not take the results before it along.
+    let has_results = measured.is_ok() || !results.is_empty();
+    if let Some(dir) = arguments.report.as_ref().filter(|_| has_results) {
+        write_report(dir, &results, output)?;
     }
-    match &arguments.report {
-        Some(dir) => write_report(dir, &results, output),
-        None => Ok(()),
-    }
+    measured
 }
 
 fn read_all(paths: &[PathBuf]) -> Result<Vec<Value>, Failure> {

@@ -176,6 +176,24 @@ fn people_get_a_table() {
 }
 
 #[test]
+fn a_page_survives_a_workload_that_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("report");
+    let flags = [
+        "--order",
+        "hashed",
+        "--num",
+        "300",
+        "--report",
+        path(&report),
+    ];
+    let failed = bench(&[&["fillrandom,seekrandom"], &flags[..]].concat());
+    assert_eq!(failed.status.code(), Some(2), "{failed:?}");
+    let page = fs::read_to_string(report.join("index.html")).unwrap();
+    assert!(page.contains("<td>fillrandom</td>"));
+}
+
+#[test]
 fn a_page_is_made_of_new_and_old_results() {
     let dir = tempfile::tempdir().unwrap();
     let report = dir.path().join("report");

@@ -44,7 +44,7 @@ const WIDTH: u32 = 720;
 const BAR: u32 = 16;
 const GAP: u32 = 10;
 const AXIS: u32 = 28;
-const LETTER: u32 = 7;
+const LETTER: u32 = 8;
 const LABELS_MAX: u32 = 300;
 /// The room for the number after the longest bar.
 const NUMBERS: u32 = 70;
@@ -64,12 +64,8 @@ impl Chart {
     pub(super) fn to_svg(&self) -> Result<String> {
         let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
         let height = bars as u32 * BAR + self.groups.len() as u32 * GAP;
-        let longest = self
-            .groups
-            .iter()
-            .map(|group| group.label.chars().count())
-            .max();
-        let labels = (longest.unwrap_or(0) as u32 * LETTER).min(LABELS_MAX) + GAP;
+        let longest = self.groups.iter().map(|group| width(&group.label)).max();
+        let labels = longest.unwrap_or(0).min(LABELS_MAX) + GAP;
         let mut svg = String::new();
         {
             let root =
@@ -128,6 +124,12 @@ impl Chart {
         }
         Ok(())
     }
+}
+
+/// The pixels that a text takes at most, whichever font the reader has.
+fn width(text: &str) -> u32 {
+    let letter = |c| if "mwMW@%".contains(c) { 12 } else { LETTER };
+    text.chars().map(letter).sum()
 }
 
 /// The scale from numbers to pixels.
