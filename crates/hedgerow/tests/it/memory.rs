@@ -97,6 +97,22 @@ fn a_get_if_cached_reads_no_file() {
     let too_long = kind(keyspace.get_if_cached(vec![7; (64 << 10) + 1]));
     assert_eq!(too_long, ErrorKind::InvalidArgument);
     drop(before);
+    // A batch has its own writes, and what memory had at its beginning.
+    let mut batch = db.indexed_batch().unwrap();
+    batch.put(&keyspace, key(1), "mine").unwrap();
+    batch.delete(&keyspace, key(0)).unwrap();
+    keyspace.put(key(301), "later").unwrap();
+    let reads = disk.counters().reads;
+    let found = [1, 0, 301, 10].map(|i| batch.get_if_cached(&keyspace, key(i)).unwrap());
+    let expected = [
+        known(b"mine"),
+        MemoryAnswer::Absent,
+        MemoryAnswer::Absent,
+        MemoryAnswer::Unknown,
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(disk.counters().reads, reads, "a read of a file");
+    drop(batch);
     db.close().unwrap();
     assert_eq!(kind(keyspace.get_if_cached(key(0))), ErrorKind::Closed);
 }

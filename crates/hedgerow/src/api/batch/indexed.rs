@@ -14,6 +14,7 @@ use crate::base::operand_chain::OperandChain;
 use crate::base::options::Durability;
 use crate::base::slice::Slice;
 use crate::paths::conflicts::Basis;
+use crate::paths::read::MemoryAnswer;
 use crate::paths::scan::{
     ALL_KEYS, Cursor, Extent, OfBatch, Pair, Scan, ScanToken, UnorderedScan, View,
 };
@@ -260,6 +261,21 @@ impl IndexedBatch {
         match self.own_value(keyspace, key.as_ref())? {
             Some(value) => Ok(value),
             None => self.snapshot.get(keyspace, key),
+        }
+    }
+
+    /// The value of a key, if memory has the answer. The batch's own writes are in memory.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get_if_cached`].
+    pub fn get_if_cached(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+    ) -> Result<MemoryAnswer> {
+        match self.own_value(keyspace, key.as_ref())? {
+            Some(value) => Ok(value.map_or(MemoryAnswer::Absent, MemoryAnswer::Value)),
+            None => self.snapshot.get_if_cached(keyspace, key),
         }
     }
 
