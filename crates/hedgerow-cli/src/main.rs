@@ -30,6 +30,8 @@ mod rename;
 mod repair;
 mod retune;
 mod scan;
+#[cfg(feature = "server")]
+mod serve;
 mod shell;
 mod simulate;
 mod slot;
@@ -96,6 +98,8 @@ enum Command {
     Backup(backup::Arguments),
     Changes(changes::Arguments),
     Slot(slot::Arguments),
+    #[cfg(feature = "server")]
+    Serve(serve::Arguments),
     Advise(Box<advise::Arguments>),
     Bench(Box<bench::Arguments>),
     Simulate(simulate::Arguments),
@@ -154,6 +158,8 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Backup(arguments) => backup::run(arguments, &mut output)?,
         Command::Changes(arguments) => changes::run(arguments)?,
         Command::Slot(arguments) => slot::run(arguments, &mut output)?,
+        #[cfg(feature = "server")]
+        Command::Serve(arguments) => serve::run(arguments, &mut output)?,
         Command::Advise(arguments) => advise::run(arguments, &mut output)?,
         Command::Bench(arguments) => bench::run(arguments, &mut output)?,
         Command::Simulate(arguments) => simulate::run(arguments, &mut output)?,

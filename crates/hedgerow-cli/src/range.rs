@@ -165,7 +165,7 @@ impl InOrder {
         self.begun = true;
         let bounds = self.range.bounds();
         let key = self.cursor.key().filter(|_| there);
-        Ok(key.filter(|key| bounds.contains(key)))
+        Ok(key.filter(|key| RangeBounds::<&[u8]>::contains::<&[u8]>(&bounds, key)))
     }
 
     fn seek_begin(&mut self) -> Result<bool, Failure> {

@@ -13,12 +13,13 @@ use modules::Modules;
 use crate::tidy::Sources;
 
 /// The crates with a list.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "hedgerow",
     "hedgerow-bench",
     "hedgerow-copies",
     "hedgerow-io",
     "hedgerow-mem",
+    "hedgerow-server",
 ];
 const COMMAND: &str = "HEDGEROW_BLESS=1 cargo test -p xtask public";
 

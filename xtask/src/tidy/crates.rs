@@ -10,10 +10,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("hedgerow-bench", &["hedgerow"]),
     (
         "hedgerow-cli",
-        &["hedgerow", "hedgerow-bench", "hedgerow-copies"],
+        &[
+            "hedgerow",
+            "hedgerow-bench",
+            "hedgerow-copies",
+            "hedgerow-server",
+        ],
     ),
     ("hedgerow-copies", &["hedgerow"]),
     ("hedgerow-papers", &["hedgerow", "hedgerow-bench"]),
+    ("hedgerow-server", &["hedgerow"]),
     (
         "hedgerow-testkit",
         &["hedgerow", "hedgerow-copies", "hedgerow-io"],

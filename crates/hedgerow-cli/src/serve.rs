@@ -1,0 +1,90 @@
+//! `hedgerow serve`: a server that any client of Redis can talk to.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use clap::ValueEnum;
+use hedgerow_server::{Fsync, Options, serve};
+use serde_json::json;
+
+use crate::arguments;
+use crate::exit::Failure;
+use crate::output::Output;
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow serve --db data --port 6379 --memory-budget 2GiB
+  redis-cli SET greeting hello
+
+Ctrl-C or SIGTERM ends it; everything is durable then.";
+
+/// Serves a database to clients of Redis.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Arguments {
+    /// The directory of the database; made if it is missing
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    db: std::path::PathBuf,
+
+    /// The port
+    #[arg(long, default_value_t = 6379)]
+    port: u16,
+
+    /// The address; another one than the loopback needs a password
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    bind: IpAddr,
+
+    /// The memory budget of the engine
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = arguments::bytes)]
+    memory_budget: u64,
+
+    /// When a write is durable beyond the process
+    #[arg(long, value_enum, default_value_t = Sync::Everysec)]
+    appendfsync: Sync,
+
+    /// The environment variable with the password that clients must give
+    #[arg(long, value_name = "VARIABLE")]
+    password_from: Option<String>,
+
+    /// The most clients at once
+    #[arg(long, default_value_t = 10_000)]
+    maxclients: usize,
+
+    /// The threads that run commands; 0 for as many as processors, at most 8
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Sync {
+    /// Before its reply
+    Always,
+    /// Within about a second
+    Everysec,
+    /// When the system writes it
+    No,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let mut options = Options::new(&arguments.db);
+    options.port = arguments.port;
+    options.bind = arguments.bind;
+    options.memory_budget = arguments.memory_budget;
+    options.clients_max = arguments.maxclients;
+    options.threads = arguments.threads;
+    options.fsync = match arguments.appendfsync {
+        Sync::Always => Fsync::Always,
+        Sync::Everysec => Fsync::EverySecond,
+        Sync::No => Fsync::Never,
+    };
+    if let Some(variable) = &arguments.password_from {
+        options.password = std::env::var(variable).map_err(|error| {
+            let message = format!("expected a password in the variable {variable}: {error}");
+            Failure::new(crate::exit::Exit::Usage, message)
+        })?;
+    }
+    serve(options, |address| {
+        output.line(format_args!("ready on {address}"));
+        output.object(&json!({ "ready": address.to_string() }));
+    })?;
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! The connected clients, as others see them: who they are, and a place for what they are sent
+//! without asking.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+use crate::buffers::{Buffers, Counted};
+use crate::clock;
+use crate::resp::Reply;
+
+/// The bytes that may wait for a client that does not read.
+const OUTBOX_BYTES_MAX: usize = 32 << 20;
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change under these locks is whole or is none.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connected client.
+pub(crate) struct Client {
+    pub(crate) id: u64,
+    pub(crate) address: String,
+    pub(crate) local_address: String,
+    pub(crate) names: Mutex<Names>,
+    pub(crate) since: Instant,
+    pub(crate) last_used: Mutex<Instant>,
+    /// The index of its last command in the table.
+    pub(crate) last_command: AtomicUsize,
+    /// The subcommand of its last command that has some.
+    pub(crate) last_subcommand: Mutex<String>,
+    pub(crate) db: AtomicUsize,
+    pub(crate) resp3: AtomicBool,
+    pub(crate) subscriptions: AtomicUsize,
+    pub(crate) patterns: AtomicUsize,
+    /// The commands that are queued in a transaction, and one.
+    pub(crate) queued: AtomicUsize,
+    pub(crate) is_waiting: AtomicBool,
+    pub(crate) is_monitor: AtomicBool,
+    /// A watched key has changed.
+    pub(crate) is_dirty: AtomicBool,
+    killed: AtomicBool,
+    /// 1: end waiting as if the time were over. 2: end it with an error.
+    pub(crate) unblocked: AtomicUsize,
+    outbox: Mutex<(Vec<u8>, Counted)>,
+    /// Wakes the connection: there is something in the outbox, or an end.
+    pub(crate) wake: Notify,
+}
+
+/// The names that a client has given itself.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Names {
+    pub(crate) name: String,
+    pub(crate) library: String,
+    pub(crate) version: String,
+}
+
+impl Client {
+    pub(crate) fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
+    /// Sends what the client has not asked for. A client that does not read is cut off.
+    pub(crate) fn send(&self, reply: &Reply) {
+        let mut outbox = lock(&self.outbox);
+        let (bytes, counted) = &mut *outbox;
+        reply.write(bytes, self.resp3.load(Ordering::Relaxed));
+        if !counted.set(bytes.len()) || bytes.len() > OUTBOX_BYTES_MAX {
+            *bytes = Vec::new();
+            counted.set(0);
+            self.killed.store(true, Ordering::Release);
+        }
+        drop(outbox);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn take_outbox(&self) -> Vec<u8> {
+        let mut outbox = lock(&self.outbox);
+        outbox.1.set(0);
+        std::mem::take(&mut outbox.0)
+    }
+
+    /// The flags of CLIENT LIST.
+    fn flags(&self) -> String {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let subscribed =
+            self.subscriptions.load(Ordering::Relaxed) + self.patterns.load(Ordering::Relaxed);
+        let flags = [
+            (is(&self.is_monitor), 'O'),
+            (subscribed > 0, 'P'),
+            (self.queued.load(Ordering::Relaxed) > 0, 'x'),
+            (is(&self.is_waiting), 'b'),
+        ];
+        let flags: String = flags.iter().filter(|it| it.0).map(|it| it.1).collect();
+        if flags.is_empty() {
+            "N".to_owned()
+        } else {
+            flags
+        }
+    }
+
+    /// A line of CLIENT LIST.
+    pub(crate) fn line(&self) -> String {
+        let names = lock(&self.names).clone();
+        let last_used = *lock(&self.last_used);
+        let commands = crate::commands::COMMANDS;
+        let command = commands.get(self.last_command.load(Ordering::Relaxed));
+        let command = match command {
+            None => "NULL".to_owned(),
+            Some(command) if command.has_subcommands() => {
+                format!("{}|{}", command.name, lock(&self.last_subcommand))
+            }
+            Some(command) => command.name.to_owned(),
+        };
+        let queued = self.queued.load(Ordering::Relaxed) as i64 - 1;
+        format!(
+            "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={} db={} sub={} psub={} ssub=0 \
+             multi={queued} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
+             oll=0 omem=0 tot-mem=0 events=r cmd={} user=default redir=-1 resp={} lib-name={} \
+             lib-ver={}",
+            self.id,
+            self.address,
+            self.local_address,
+            names.name,
+            self.since.elapsed().as_secs(),
+            last_used.elapsed().as_secs(),
+            self.flags(),
+            self.db.load(Ordering::Relaxed),
+            self.subscriptions.load(Ordering::Relaxed),
+            self.patterns.load(Ordering::Relaxed),
+            command,
+            if self.resp3.load(Ordering::Relaxed) {
+                3
+            } else {
+                2
+            },
+            names.library,
+            names.version,
+        )
+    }
+}
+
+/// All connected clients, by number.
+#[derive(Default)]
+pub(crate) struct Clients {
+    next: AtomicU64,
+    open: Mutex<BTreeMap<u64, Arc<Client>>>,
+    pub(crate) monitors: AtomicUsize,
+}
+
+impl Clients {
+    pub(crate) fn add(
+        &self,
+        buffers: &Arc<Buffers>,
+        address: String,
+        local_address: String,
+    ) -> Arc<Client> {
+        let client = Arc::new(Client {
+            id: self.next.fetch_add(1, Ordering::Relaxed) + 1,
+            address,
+            local_address,
+            names: Mutex::default(),
+            since: clock::now(),
+            last_used: Mutex::new(clock::now()),
+            last_command: AtomicUsize::new(usize::MAX),
+            last_subcommand: Mutex::default(),
+            db: AtomicUsize::new(0),
+            resp3: AtomicBool::new(false),
+            subscriptions: AtomicUsize::new(0),
+            patterns: AtomicUsize::new(0),
+            queued: AtomicUsize::new(0),
+            is_waiting: AtomicBool::new(false),
+            is_monitor: AtomicBool::new(false),
+            is_dirty: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+            unblocked: AtomicUsize::new(0),
+            outbox: Mutex::new((Vec::new(), buffers.count())),
+            wake: Notify::new(),
+        });
+        lock(&self.open).insert(client.id, client.clone());
+        client
+    }
+
+    pub(crate) fn remove(&self, client: &Client) {
+        if client.is_monitor.load(Ordering::Relaxed) {
+            self.monitors.fetch_sub(1, Ordering::Relaxed);
+        }
+        lock(&self.open).remove(&client.id);
+    }
+
+    /// Those that were not told to end.
+    pub(crate) fn all(&self) -> Vec<Arc<Client>> {
+        let open = lock(&self.open);
+        open.values()
+            .filter(|it| !it.is_killed())
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.open).len()
+    }
+
+    pub(crate) fn find(&self, id: u64) -> Option<Arc<Client>> {
+        lock(&self.open).get(&id).cloned()
+    }
+
+    /// Tells those who watch all commands of one.
+    pub(crate) fn monitor(&self, db: usize, address: &str, args: &[&[u8]]) {
+        let micros = clock::unix_micros();
+        let quoted = args.iter().map(|it| format!("\"{}\"", it.escape_ascii()));
+        let quoted: Vec<String> = quoted.collect();
+        let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
+        let line = format!("{seconds}.{rest:06} [{db} {address}] {}", quoted.join(" "));
+        let line = Reply::Line(line);
+        for client in self.all() {
+            if client.is_monitor.load(Ordering::Relaxed) {
+                client.send(&line);
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Small commands about the server.
+
+use std::sync::atomic::Ordering;
+
+use super::Args;
+use super::arguments::is;
+use crate::clock;
+use crate::resp::{Reply, error};
+use crate::session::Session;
+
+pub(super) fn time(_session: &mut Session, _args: Args<'_>) -> Reply {
+    let micros = clock::unix_micros();
+    Reply::bulks([
+        (micros / 1_000_000).to_string(),
+        (micros % 1_000_000).to_string(),
+    ])
+}
+
+pub(super) fn last_save(session: &mut Session, _args: Args<'_>) -> Reply {
+    Reply::Integer(session.server.last_save.load(Ordering::Acquire))
+}
+
+pub(super) fn unwatch(session: &mut Session, _args: Args<'_>) -> Reply {
+    session.unwatch();
+    Reply::OK
+}
+
+pub(super) fn role(_session: &mut Session, _args: Args<'_>) -> Reply {
+    Reply::Array(vec![
+        Reply::bulk("master"),
+        Reply::Integer(0),
+        Reply::Array(Vec::new()),
+    ])
+}
+
+pub(super) fn cluster(_session: &mut Session, _args: Args<'_>) -> Reply {
+    error("ERR This instance has cluster support disabled")
+}
+
+/// No latencies are collected beyond those of SLOWLOG.
+pub(super) fn latency(_session: &mut Session, args: Args<'_>) -> Reply {
+    match args[1] {
+        it if is(it, "RESET") => Reply::Integer(0),
+        it if is(it, "LATEST") || is(it, "HISTORY") => Reply::Array(Vec::new()),
+        _ => error("ERR LATENCY knows RESET, LATEST and HISTORY, which are empty"),
+    }
+}
+
+pub(super) fn acl(_session: &mut Session, args: Args<'_>) -> Reply {
+    match args[1] {
+        it if is(it, "WHOAMI") => Reply::bulk("default"),
+        it if is(it, "USERS") => Reply::bulks(["default"]),
+        _ => error("ERR there is one user, `default`; its password is CONFIG SET requirepass"),
+    }
+}

@@ -1,0 +1,332 @@
+//! Strings as arrays of bits. Bit 0 is the highest of the first byte.
+
+use super::Args;
+use super::arguments::{Options, integer, is, slice};
+use super::strings::{STRING_BYTES_MAX, bytes, store, string};
+use crate::resp::Reply;
+use crate::store::{Answer, Entry, Kind, Stop, Txn};
+
+fn offset(argument: &[u8], width: u64) -> Answer<u64> {
+    let wrong = || Stop::reply("ERR bit offset is not an integer or out of range");
+    let (digits, factor) = match argument.strip_prefix(b"#") {
+        Some(digits) => (digits, width),
+        None => (argument, 1),
+    };
+    let number = crate::number::integer(digits).and_then(|it| u64::try_from(it).ok());
+    let bit = number
+        .and_then(|it| it.checked_mul(factor))
+        .ok_or_else(wrong)?;
+    let within = bit < STRING_BYTES_MAX as u64 * 8;
+    within.then_some(bit).ok_or_else(wrong)
+}
+
+fn bit(argument: &[u8], wrong: &str) -> Answer<u8> {
+    match argument {
+        b"0" => Ok(0),
+        b"1" => Ok(1),
+        _ => Err(Stop::reply(wrong)),
+    }
+}
+
+fn bit_of(value: &[u8], place: u64) -> u8 {
+    let byte = value.get((place / 8) as usize).copied().unwrap_or(0);
+    byte >> (7 - place % 8) & 1
+}
+
+fn set_bit(value: &mut [u8], place: u64, to: u8) {
+    let shift = 7 - place % 8;
+    let byte = &mut value[(place / 8) as usize];
+    *byte = *byte & !(1 << shift) | to << shift;
+}
+
+pub(super) fn getbit(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let place = offset(args[2], 1)?;
+    let entry = string(txn, args[1])?;
+    Ok(Reply::Integer(i64::from(bit_of(bytes(&entry), place))))
+}
+
+pub(super) fn setbit(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let place = offset(args[2], 1)?;
+    let to = bit(args[3], "ERR bit is not an integer or out of range")?;
+    let mut entry = string(txn, args[1])?;
+    let mut value = bytes(&entry).to_vec();
+    let old = bit_of(&value, place);
+    if old == to && place / 8 < value.len() as u64 {
+        return Ok(Reply::Integer(i64::from(old)));
+    }
+    value.resize(value.len().max((place / 8) as usize + 1), 0);
+    set_bit(&mut value, place, to);
+    store(txn, &mut entry, value, "setbit")?;
+    Ok(Reply::Integer(i64::from(old)))
+}
+
+/// The bits of a range that is given in bytes or, with `BIT`, in bits; `None` for no bits.
+fn range(
+    args: Args<'_>,
+    start: usize,
+    bytes: usize,
+) -> Answer<Option<std::ops::RangeInclusive<u64>>> {
+    let stop = args.get(start + 1);
+    let in_bits = match args.get(start + 2) {
+        None => false,
+        Some(unit) if is(unit, "BIT") => true,
+        Some(unit) if is(unit, "BYTE") => false,
+        Some(_) => return Err(Stop::syntax()),
+    };
+    if args.len() > start + 3 {
+        return Err(Stop::syntax());
+    }
+    let first = args.get(start).map_or(Ok(0), |it| integer(it))?;
+    let last = stop.map_or(Ok(-1), |it| integer(it))?;
+    let length = bytes as u64 * if in_bits { 8 } else { 1 };
+    if first < 0 && last < 0 && first > last {
+        return Ok(None);
+    }
+    let places = slice(first, last.max(-(length as i64)), length);
+    let bits = |it: std::ops::RangeInclusive<u64>| match in_bits {
+        true => it,
+        false => it.start() * 8..=it.end() * 8 + 7,
+    };
+    Ok(places.map(bits))
+}
+
+pub(super) fn bitcount(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    if args.len() == 3 {
+        return Err(Stop::syntax());
+    }
+    let entry = string(txn, args[1])?;
+    let value = bytes(&entry);
+    let Some(range) = range(args, 2, value.len())? else {
+        return Ok(Reply::Integer(0));
+    };
+    let (first, last) = (*range.start(), *range.end());
+    let (from, to) = ((first / 8) as usize, (last / 8) as usize);
+    let mut count: u64 = value[from..=to]
+        .iter()
+        .map(|byte| u64::from(byte.count_ones()))
+        .sum();
+    count -= (from as u64 * 8..first)
+        .map(|it| u64::from(bit_of(value, it)))
+        .sum::<u64>();
+    count -= (last + 1..to as u64 * 8 + 8)
+        .map(|it| u64::from(bit_of(value, it)))
+        .sum::<u64>();
+    Ok(Reply::Integer(count as i64))
+}
+
+pub(super) fn bitpos(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let wanted = bit(args[2], "ERR The bit argument must be 1 or 0.")?;
+    let entry = string(txn, args[1])?;
+    let value = bytes(&entry);
+    if !entry.exists() {
+        return Ok(Reply::Integer(if wanted == 1 { -1 } else { 0 }));
+    }
+    let has_end = args.len() > 4;
+    let Some(range) = range(args, 3, value.len())? else {
+        return Ok(Reply::Integer(-1));
+    };
+    let end = *range.end();
+    let skipped = if wanted == 1 { 0 } else { 0xFF };
+    let mut place = *range.start();
+    while place <= end {
+        if place % 8 == 0 && value[(place / 8) as usize] == skipped {
+            place += 8;
+        } else if bit_of(value, place) == wanted {
+            return Ok(Reply::Integer(place as i64));
+        } else {
+            place += 1;
+        }
+    }
+    // Behind a string without an end there are zeros.
+    let behind = wanted == 0 && !has_end;
+    Ok(Reply::Integer(if behind { end as i64 + 1 } else { -1 }))
+}
+
+pub(super) fn bitop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let combine: fn(u8, u8) -> u8 = match args[1] {
+        it if is(it, "AND") => |a, b| a & b,
+        it if is(it, "OR") => |a, b| a | b,
+        it if is(it, "XOR") => |a, b| a ^ b,
+        it if is(it, "NOT") => |a, _| !a,
+        _ => return Err(Stop::syntax()),
+    };
+    let is_not = is(args[1], "NOT");
+    if is_not && args.len() != 4 {
+        return Err(Stop::reply(
+            "ERR BITOP NOT must be called with a single source key.",
+        ));
+    }
+    let entries = txn.lookup_all(&args[3..])?;
+    let wrong = |it: &Entry| it.meta().is_some_and(|meta| meta.kind != Kind::String);
+    if entries.iter().any(wrong) {
+        return Err(Stop::wrong_type());
+    }
+    let values: Vec<&[u8]> = entries.iter().map(bytes).collect();
+    let length = values.iter().map(|it| it.len()).max().unwrap_or(0);
+    let byte = |value: &[u8], at: usize| value.get(at).copied().unwrap_or(0);
+    let combined = (0..length).map(|at| match is_not {
+        true => combine(byte(values[0], at), 0),
+        false => {
+            let bytes = values.iter().map(|value| byte(value, at));
+            bytes.reduce(combine).unwrap_or(0)
+        }
+    });
+    let combined: Vec<u8> = combined.collect();
+    let mut target = txn.lookup(args[2])?;
+    if combined.is_empty() {
+        if txn.remove(&mut target)? {
+            txn.event(&target, b'g', "del");
+        }
+        return Ok(Reply::Integer(0));
+    }
+    txn.store(&mut target, crate::store::Meta::string(combined, 0))?;
+    txn.event(&target, b'$', "set");
+    Ok(Reply::count(length))
+}
+
+/// An integer of some bits in a string.
+#[derive(Clone, Copy)]
+struct Field {
+    is_signed: bool,
+    bits: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Overflow {
+    Wrap,
+    Saturate,
+    Fail,
+}
+
+impl Field {
+    fn parse(argument: &[u8]) -> Answer<Field> {
+        let wrong = || {
+            Stop::reply(
+                "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not \
+                 supported but i64 is.",
+            )
+        };
+        let (kind, digits) = argument.split_first().ok_or_else(wrong)?;
+        let is_signed = match kind {
+            b'i' => true,
+            b'u' => false,
+            _ => return Err(wrong()),
+        };
+        let bits = crate::number::integer(digits).ok_or_else(wrong)?;
+        let max = if is_signed { 64 } else { 63 };
+        if !(1..=max).contains(&bits) {
+            return Err(wrong());
+        }
+        Ok(Field {
+            is_signed,
+            bits: bits as u32,
+        })
+    }
+
+    fn read(self, value: &[u8], place: u64) -> i64 {
+        let bits = (0..u64::from(self.bits)).map(|it| u64::from(bit_of(value, place + it)));
+        let raw = bits.fold(0u64, |sum, bit| sum << 1 | bit);
+        self.of_raw(raw)
+    }
+
+    fn of_raw(self, raw: u64) -> i64 {
+        let unused = 64 - self.bits;
+        match self.is_signed {
+            true => (raw << unused) as i64 >> unused,
+            false => (raw << unused >> unused) as i64,
+        }
+    }
+
+    fn write(self, value: &mut Vec<u8>, place: u64, number: i64) {
+        let end = (place + u64::from(self.bits)).div_ceil(8) as usize;
+        value.resize(value.len().max(end), 0);
+        for it in 0..self.bits {
+            let bit = (number >> (self.bits - 1 - it) & 1) as u8;
+            set_bit(value, place + u64::from(it), bit);
+        }
+    }
+
+    /// The number as the field can hold it; `None` if it cannot and must.
+    fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
+        let (min, max) = match self.is_signed {
+            true => (-(1i128 << (self.bits - 1)), (1i128 << (self.bits - 1)) - 1),
+            false => (0, (1i128 << self.bits) - 1),
+        };
+        if (min..=max).contains(&number) {
+            return Some(number as i64);
+        }
+        match overflow {
+            Overflow::Wrap => Some(self.of_raw(number as u64)),
+            Overflow::Saturate => Some(number.clamp(min, max) as i64),
+            Overflow::Fail => None,
+        }
+    }
+}
+
+pub(super) fn bitfield(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    run_fields(txn, args, false)
+}
+
+pub(super) fn bitfield_ro(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    run_fields(txn, args, true)
+}
+
+fn run_fields(txn: &mut Txn<'_>, args: Args<'_>, read_only: bool) -> Answer<Reply> {
+    let mut options = Options::new(&args[2..]);
+    let mut overflow = Overflow::Wrap;
+    let mut steps = Vec::new();
+    while let Some(word) = options.next() {
+        if is(word, "OVERFLOW") {
+            let wrong = || Stop::reply("ERR Invalid OVERFLOW type specified");
+            overflow = match options.value()? {
+                it if is(it, "WRAP") => Overflow::Wrap,
+                it if is(it, "SAT") => Overflow::Saturate,
+                it if is(it, "FAIL") => Overflow::Fail,
+                _ => return Err(wrong()),
+            };
+            continue;
+        }
+        let known = ["GET", "SET", "INCRBY"].iter().any(|it| is(word, it));
+        if !known {
+            return Err(Stop::syntax());
+        }
+        let field = Field::parse(options.value()?)?;
+        let place = offset(options.value()?, u64::from(field.bits))?;
+        let number = if is(word, "GET") {
+            0
+        } else {
+            options.integer()?
+        };
+        if read_only && !is(word, "GET") {
+            return Err(Stop::reply(
+                "ERR BITFIELD_RO only supports the GET subcommand",
+            ));
+        }
+        steps.push((word, field, place, number, overflow));
+    }
+    let mut entry = string(txn, args[1])?;
+    let mut value = bytes(&entry).to_vec();
+    let (mut replies, mut changes) = (Vec::new(), false);
+    for (word, field, place, number, overflow) in steps {
+        let old = field.read(&value, place);
+        if is(word, "GET") {
+            replies.push(Reply::Integer(old));
+            continue;
+        }
+        let wanted = match is(word, "SET") {
+            true => i128::from(number),
+            false => i128::from(old) + i128::from(number),
+        };
+        changes = true;
+        let Some(new) = field.fit(wanted, overflow) else {
+            replies.push(Reply::Null);
+            continue;
+        };
+        field.write(&mut value, place, new);
+        replies.push(Reply::Integer(if is(word, "SET") { old } else { new }));
+    }
+    if changes && value != bytes(&entry) {
+        store(txn, &mut entry, value, "setbit")?;
+    }
+    Ok(Reply::Array(replies))
+}

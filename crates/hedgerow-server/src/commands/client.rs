@@ -1,0 +1,424 @@
+//! Commands about the connection itself.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Args;
+use super::arguments::is;
+use crate::client::{Client, lock};
+use crate::number;
+use crate::resp::{Reply, error};
+use crate::session::{Replies, Session};
+use crate::store::{Answer, Txn};
+
+pub(super) fn ping(session: &mut Session, args: Args<'_>) -> Reply {
+    match args {
+        [_] if session.is_subscribed() && !session.resp3 => Reply::bulks(["pong", ""]),
+        [_, message] if session.is_subscribed() && !session.resp3 => {
+            Reply::bulks([b"pong", *message])
+        }
+        [_] => Reply::Status("PONG"),
+        [_, message] => Reply::bulk(message),
+        _ => error("ERR wrong number of arguments for 'ping' command"),
+    }
+}
+
+pub(super) fn echo(_session: &mut Session, args: Args<'_>) -> Reply {
+    Reply::bulk(args[1])
+}
+
+pub(super) fn quit(session: &mut Session, _args: Args<'_>) -> Reply {
+    session.ends = true;
+    Reply::OK
+}
+
+pub(super) fn reset(session: &mut Session, _args: Args<'_>) -> Reply {
+    session.reset();
+    session.select(0);
+    session.set_resp3(false);
+    session.replies = Replies::On;
+    session.is_authenticated = session.server.config.password().is_empty();
+    lock(&session.client.names).name.clear();
+    Reply::Status("RESET")
+}
+
+/// Compares in a time that does not tell where the first difference is.
+fn is_password(session: &Session, given: &[u8]) -> bool {
+    let password = session.server.config.password();
+    let password = password.as_bytes();
+    let difference = password
+        .iter()
+        .zip(given)
+        .fold(0, |sum, (a, b)| sum | (a ^ b));
+    password.len() == given.len() && difference == 0
+}
+
+fn log_in(session: &mut Session, user: &[u8], password: &[u8]) -> Result<(), Reply> {
+    let has_password = !session.server.config.password().is_empty();
+    if user != b"default" || has_password && !is_password(session, password) {
+        return Err(error(
+            "WRONGPASS invalid username-password pair or user is disabled.",
+        ));
+    }
+    session.is_authenticated = true;
+    Ok(())
+}
+
+pub(super) fn auth(session: &mut Session, args: Args<'_>) -> Reply {
+    let (user, password) = match args {
+        [_, password] => (&b"default"[..], *password),
+        [_, user, password] => (*user, *password),
+        _ => return error("ERR syntax error"),
+    };
+    if args.len() == 2 && session.server.config.password().is_empty() {
+        return error(
+            "ERR AUTH <password> called without any password configured for the default user. \
+             Are you sure your configuration is correct?",
+        );
+    }
+    log_in(session, user, password).err().unwrap_or(Reply::OK)
+}
+
+pub(super) fn hello(session: &mut Session, args: Args<'_>) -> Reply {
+    let version = match args.get(1).map(|it| number::integer(it)) {
+        None => None,
+        Some(Some(version @ 2..=3)) => Some(version),
+        Some(Some(_)) => return error("NOPROTO unsupported protocol version"),
+        Some(None) => return error("ERR Protocol version is not an integer or out of range"),
+    };
+    let (mut rest, mut name) = (args.get(2..).unwrap_or_default(), None);
+    loop {
+        rest = match rest {
+            [] => break,
+            [word, user, password, behind @ ..] if is(word, "AUTH") => {
+                if let Err(reply) = log_in(session, user, password) {
+                    return reply;
+                }
+                behind
+            }
+            [word, given, behind @ ..] if is(word, "SETNAME") => {
+                name = Some(*given);
+                behind
+            }
+            [word, ..] => {
+                let word = word.escape_ascii();
+                return error(format!("ERR Syntax error in HELLO option '{word}'"));
+            }
+        };
+    }
+    if !session.is_authenticated {
+        return error(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             select the RESP protocol version at the same time",
+        );
+    }
+    if let Some(name) = name {
+        if let Err(reply) = check_name(name) {
+            return reply;
+        }
+        lock(&session.client.names).name = String::from_utf8_lossy(name).into_owned();
+    }
+    if let Some(version) = version {
+        session.set_resp3(version == 3);
+    }
+    let proto = if session.resp3 { 3 } else { 2 };
+    let fact = |name: &str, value: Reply| (Reply::bulk(name), value);
+    Reply::Map(vec![
+        fact("server", Reply::bulk("redis")),
+        fact("version", Reply::bulk(super::info::REDIS_VERSION)),
+        fact("proto", Reply::Integer(proto)),
+        fact("id", Reply::Integer(session.client.id as i64)),
+        fact("mode", Reply::bulk("standalone")),
+        fact("role", Reply::bulk("master")),
+        fact("modules", Reply::Array(Vec::new())),
+    ])
+}
+
+fn check_name(name: &[u8]) -> Result<(), Reply> {
+    let is_printable = name.iter().all(|byte| (b'!'..=b'~').contains(byte));
+    is_printable.then_some(()).ok_or_else(|| {
+        error("ERR Client names cannot contain spaces, newlines or special characters.")
+    })
+}
+
+pub(super) fn client(session: &mut Session, args: Args<'_>) -> Reply {
+    let own = &session.client;
+    match (args[1], args.len()) {
+        (it, 2) if is(it, "ID") => Reply::Integer(own.id as i64),
+        (it, 2) if is(it, "GETNAME") => {
+            let name = lock(&own.names).name.clone();
+            if name.is_empty() {
+                Reply::Null
+            } else {
+                Reply::bulk(name)
+            }
+        }
+        (it, 3) if is(it, "SETNAME") => match check_name(args[2]) {
+            Err(reply) => reply,
+            Ok(()) => {
+                lock(&own.names).name = String::from_utf8_lossy(args[2]).into_owned();
+                Reply::OK
+            }
+        },
+        (it, 4) if is(it, "SETINFO") => set_info(own, args),
+        (it, 2) if is(it, "INFO") => Reply::Text(own.line() + "\n"),
+        (it, _) if is(it, "LIST") => list(session, args),
+        (it, 3..) if is(it, "KILL") => kill(session, &args[2..]),
+        (it, 3 | 4) if is(it, "UNBLOCK") => unblock(session, args),
+        (it, 3) if is(it, "REPLY") => match args[2] {
+            it if is(it, "ON") => {
+                session.replies = Replies::On;
+                Reply::OK
+            }
+            it if is(it, "OFF") => {
+                session.replies = Replies::Off;
+                Reply::Several(Vec::new())
+            }
+            it if is(it, "SKIP") => {
+                if session.replies == Replies::On {
+                    session.replies = Replies::SkipNext;
+                }
+                Reply::Several(Vec::new())
+            }
+            _ => error("ERR syntax error"),
+        },
+        (it, 3) if is(it, "NO-EVICT") || is(it, "NO-TOUCH") => match args[2] {
+            it if is(it, "ON") || is(it, "OFF") => Reply::OK,
+            _ => error("ERR syntax error"),
+        },
+        (it, 2) if is(it, "GETREDIR") => Reply::Integer(-1),
+        (it, 2) if is(it, "HELP") => Reply::bulks([
+            "CLIENT ID|GETNAME|SETNAME|SETINFO|INFO|LIST|KILL|UNBLOCK|REPLY. About connections.",
+        ]),
+        _ => error(super::wrong_subcommand(args)),
+    }
+}
+
+fn set_info(client: &Client, args: Args<'_>) -> Reply {
+    if check_name(args[3]).is_err() {
+        return error(
+            "ERR lib-name and lib-ver cannot contain spaces, newlines or special characters.",
+        );
+    }
+    let value = String::from_utf8_lossy(args[3]).into_owned();
+    let mut names = lock(&client.names);
+    match args[2] {
+        it if is(it, "LIB-NAME") => names.library = value,
+        it if is(it, "LIB-VER") => names.version = value,
+        other => {
+            return error(format!(
+                "ERR Unrecognized option '{}'",
+                other.escape_ascii()
+            ));
+        }
+    }
+    Reply::OK
+}
+
+fn is_of_type(client: &Client, kind: &[u8]) -> Option<bool> {
+    let subscribed =
+        client.subscriptions.load(Ordering::Relaxed) + client.patterns.load(Ordering::Relaxed);
+    match kind {
+        it if is(it, "NORMAL") => Some(subscribed == 0),
+        it if is(it, "PUBSUB") => Some(subscribed > 0),
+        it if is(it, "MASTER") || is(it, "REPLICA") || is(it, "SLAVE") => Some(false),
+        _ => None,
+    }
+}
+
+fn list(session: &Session, args: Args<'_>) -> Reply {
+    let mut clients = session.server.clients.all();
+    match args.get(2..).unwrap_or_default() {
+        [] => {}
+        [word, kind] if is(word, "TYPE") => {
+            if is_of_type(&session.client, kind).is_none() {
+                let kind = kind.escape_ascii();
+                return error(format!("ERR Unknown client type '{kind}'"));
+            }
+            clients.retain(|it| is_of_type(it, kind) == Some(true));
+        }
+        [word, ids @ ..] if is(word, "ID") && !ids.is_empty() => {
+            let wanted: Option<Vec<_>> = ids.iter().map(|it| number::integer(it)).collect();
+            let Some(wanted) = wanted else {
+                return error("ERR Invalid client ID");
+            };
+            clients.retain(|it| wanted.contains(&(it.id as i64)));
+        }
+        _ => return error("ERR syntax error"),
+    }
+    let lines: String = clients.iter().map(|it| it.line() + "\n").collect();
+    Reply::Text(lines)
+}
+
+fn kill(session: &mut Session, rest: Args<'_>) -> Reply {
+    let clients = session.server.clients.all();
+    if let [address] = rest {
+        let found = clients.iter().find(|it| it.address.as_bytes() == *address);
+        return match found {
+            None => error("ERR No such client"),
+            Some(client) => {
+                end(session, client);
+                Reply::OK
+            }
+        };
+    }
+    let (pairs, odd) = rest.as_chunks::<2>();
+    if !odd.is_empty() {
+        return error("ERR syntax error");
+    }
+    let (mut skips_own, mut chosen) = (true, clients);
+    for [word, value] in pairs {
+        match word {
+            it if is(it, "ID") => {
+                let Some(id @ 1..) = number::integer(value) else {
+                    return error("ERR client-id should be greater than 0");
+                };
+                chosen.retain(|it| it.id as i64 == id);
+            }
+            it if is(it, "ADDR") => chosen.retain(|it| it.address.as_bytes() == *value),
+            it if is(it, "LADDR") => chosen.retain(|it| it.local_address.as_bytes() == *value),
+            it if is(it, "USER") => match *value {
+                b"default" => {}
+                other => {
+                    let other = other.escape_ascii();
+                    return error(format!("ERR No such user '{other}'"));
+                }
+            },
+            it if is(it, "SKIPME") => match value {
+                it if is(it, "YES") => skips_own = true,
+                it if is(it, "NO") => skips_own = false,
+                _ => return error("ERR syntax error"),
+            },
+            it if is(it, "TYPE") => {
+                if is_of_type(&session.client, value).is_none() {
+                    let kind = value.escape_ascii();
+                    return error(format!("ERR Unknown client type '{kind}'"));
+                }
+                chosen.retain(|it| is_of_type(it, value) == Some(true));
+            }
+            _ => return error("ERR syntax error"),
+        }
+    }
+    chosen.retain(|it| !skips_own || it.id != session.client.id);
+    chosen.iter().for_each(|client| end(session, client));
+    Reply::count(chosen.len())
+}
+
+/// Ends a connection; its own one after the reply.
+fn end(session: &mut Session, client: &Arc<Client>) {
+    if client.id == session.client.id {
+        session.ends = true;
+    } else {
+        client.kill();
+    }
+}
+
+fn unblock(session: &Session, args: Args<'_>) -> Reply {
+    let how = match args.get(3) {
+        None => 1,
+        Some(it) if is(it, "TIMEOUT") => 1,
+        Some(it) if is(it, "ERROR") => 2,
+        Some(_) => return error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"),
+    };
+    let Some(id) = number::integer(args[2]) else {
+        return error("ERR value is not an integer or out of range");
+    };
+    let client = u64::try_from(id)
+        .ok()
+        .and_then(|id| session.server.clients.find(id));
+    match client {
+        Some(client) if client.is_waiting.load(Ordering::Acquire) => {
+            client.unblocked.store(how, Ordering::Release);
+            client.wake.notify_one();
+            Reply::Integer(1)
+        }
+        _ => Reply::Integer(0),
+    }
+}
+
+// ---- channels ----
+
+pub(super) fn subscribe(session: &mut Session, args: Args<'_>) -> Reply {
+    change_subscriptions(session, "subscribe", &args[1..], (false, true))
+}
+
+pub(super) fn psubscribe(session: &mut Session, args: Args<'_>) -> Reply {
+    change_subscriptions(session, "psubscribe", &args[1..], (true, true))
+}
+
+pub(super) fn unsubscribe(session: &mut Session, args: Args<'_>) -> Reply {
+    let all: Vec<Vec<u8>> = session.channels.iter().cloned().collect();
+    remove_subscriptions(session, "unsubscribe", (args, &all), false)
+}
+
+pub(super) fn punsubscribe(session: &mut Session, args: Args<'_>) -> Reply {
+    let all: Vec<Vec<u8>> = session.patterns.iter().cloned().collect();
+    remove_subscriptions(session, "punsubscribe", (args, &all), true)
+}
+
+fn remove_subscriptions(
+    session: &mut Session,
+    name: &str,
+    (args, all): (Args<'_>, &[Vec<u8>]),
+    by_pattern: bool,
+) -> Reply {
+    if args.len() > 1 {
+        return change_subscriptions(session, name, &args[1..], (by_pattern, false));
+    }
+    if all.is_empty() {
+        let left = Reply::count(session.subscriptions());
+        return Reply::Push(vec![Reply::bulk(name), Reply::Null, left]);
+    }
+    let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+    change_subscriptions(session, name, &all, (by_pattern, false))
+}
+
+fn change_subscriptions(
+    session: &mut Session,
+    word: &str,
+    names: Args<'_>,
+    (by_pattern, on): (bool, bool),
+) -> Reply {
+    let told = names.iter().map(|name| {
+        session.subscribe(name, by_pattern, on);
+        let count = Reply::count(session.subscriptions());
+        Reply::Push(vec![Reply::bulk(word), Reply::bulk(name), count])
+    });
+    Reply::Several(told.collect())
+}
+
+pub(super) fn publish(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    Ok(Reply::count(txn.publish(args[1], args[2])))
+}
+
+pub(super) fn pubsub(session: &mut Session, args: Args<'_>) -> Reply {
+    let pubsub = &session.server.pubsub;
+    match (args[1], args.len()) {
+        (it, 2 | 3) if is(it, "CHANNELS") => Reply::bulks(pubsub.channels(args.get(2).copied())),
+        (it, _) if is(it, "NUMSUB") => {
+            let counts = args[2..].iter().map(|channel| {
+                let count = Reply::count(pubsub.listeners_of(channel));
+                (Reply::bulk(channel), count)
+            });
+            Reply::Array(counts.flat_map(|(name, count)| [name, count]).collect())
+        }
+        (it, 2) if is(it, "NUMPAT") => Reply::count(pubsub.patterns()),
+        (it, _) if is(it, "SHARDCHANNELS") || is(it, "SHARDNUMSUB") => Reply::Array(Vec::new()),
+        (it, 2) if is(it, "HELP") => {
+            Reply::bulks(["PUBSUB CHANNELS [pattern]|NUMSUB [channel ...]|NUMPAT. About channels."])
+        }
+        _ => error(super::wrong_subcommand(args)),
+    }
+}
+
+pub(super) fn monitor(session: &mut Session, _args: Args<'_>) -> Reply {
+    if !session.client.is_monitor.swap(true, Ordering::Relaxed) {
+        session
+            .server
+            .clients
+            .monitors
+            .fetch_add(1, Ordering::Relaxed);
+    }
+    Reply::OK
+}

@@ -1,0 +1,380 @@
+//! CONFIG: what can be set while the server runs, and what clients expect to be there.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+
+use super::Args;
+use super::arguments::is;
+use crate::client::lock;
+use crate::glob;
+use crate::resp::{Limits, Reply, error};
+use crate::session::Session;
+
+/// When a write is durable beyond the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fsync {
+    /// Before its reply.
+    Always,
+    /// Within about a second.
+    EverySecond,
+    /// When the system writes it.
+    Never,
+}
+
+impl Fsync {
+    fn parse(text: &str) -> Option<Fsync> {
+        match text {
+            "always" => Some(Fsync::Always),
+            "everysec" => Some(Fsync::EverySecond),
+            "no" => Some(Fsync::Never),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Fsync::Always => "always",
+            Fsync::EverySecond => "everysec",
+            Fsync::Never => "no",
+        }
+    }
+}
+
+/// The parameters that change nothing here, with the values that clients expect.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("active-expire-effort", "1"),
+    ("activedefrag", "no"),
+    ("appenddirname", "appendonlydir"),
+    ("appendfilename", "appendonly.aof"),
+    ("appendonly", "yes"),
+    ("auto-aof-rewrite-percentage", "100"),
+    ("busy-reply-threshold", "5000"),
+    ("close-on-oom", "no"),
+    (
+        "client-output-buffer-limit",
+        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 0 0",
+    ),
+    ("cluster-enabled", "no"),
+    ("databases", "16"),
+    ("dbfilename", "dump.rdb"),
+    ("hash-max-listpack-entries", "128"),
+    ("hash-max-listpack-value", "64"),
+    ("hash-max-ziplist-entries", "128"),
+    ("hash-max-ziplist-value", "64"),
+    ("hll-sparse-max-bytes", "3000"),
+    ("hz", "10"),
+    ("latency-monitor-threshold", "0"),
+    ("latency-tracking", "no"),
+    ("lazyfree-lazy-user-del", "yes"),
+    ("list-compress-depth", "0"),
+    ("list-max-listpack-size", "-2"),
+    ("list-max-ziplist-size", "-2"),
+    ("loglevel", "notice"),
+    ("lua-time-limit", "5000"),
+    ("maxmemory", "0"),
+    ("maxmemory-clients", "0"),
+    ("maxmemory-policy", "noeviction"),
+    ("maxmemory-samples", "5"),
+    ("min-replicas-to-write", "0"),
+    ("repl-backlog-size", "1048576"),
+    ("rdbcompression", "yes"),
+    ("replica-serve-stale-data", "yes"),
+    ("replicaof", ""),
+    ("sanitize-dump-payload", "no"),
+    ("save", ""),
+    ("set-max-intset-entries", "512"),
+    ("set-max-listpack-entries", "128"),
+    ("slave-serve-stale-data", "yes"),
+    ("slaveof", ""),
+    ("stream-node-max-bytes", "4096"),
+    ("stream-node-max-entries", "100"),
+    ("tcp-keepalive", "300"),
+    ("tracking-table-max-keys", "1000000"),
+    ("zset-max-listpack-entries", "128"),
+    ("zset-max-listpack-value", "64"),
+    ("zset-max-ziplist-entries", "128"),
+    ("zset-max-ziplist-value", "64"),
+];
+
+/// The parameters that are read and cannot be set.
+const FIXED: &[&str] = &[
+    "databases",
+    "cluster-enabled",
+    "port",
+    "bind",
+    "dir",
+    "appenddirname",
+];
+
+/// The parameters of a running server.
+pub(crate) struct Config {
+    texts: Mutex<BTreeMap<String, String>>,
+    fsync: AtomicUsize,
+    timeout: AtomicU64,
+    clients_max: AtomicUsize,
+    argument_bytes: AtomicUsize,
+    query_bytes: AtomicUsize,
+    pub(crate) slow_micros: std::sync::Arc<std::sync::atomic::AtomicI64>,
+    pub(crate) slow_entries: std::sync::Arc<AtomicUsize>,
+    events: ArcSwap<Vec<u8>>,
+    password: ArcSwap<String>,
+}
+
+impl Config {
+    pub(crate) fn new(fsync: Fsync, password: &str, clients_max: usize) -> Config {
+        let texts = WITHOUT_EFFECT
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        let config = Config {
+            texts: Mutex::new(texts.collect()),
+            fsync: AtomicUsize::new(0),
+            timeout: AtomicU64::new(0),
+            clients_max: AtomicUsize::new(0),
+            argument_bytes: AtomicUsize::new(0),
+            query_bytes: AtomicUsize::new(0),
+            slow_micros: Default::default(),
+            slow_entries: Default::default(),
+            events: ArcSwap::default(),
+            password: ArcSwap::default(),
+        };
+        let clients_max = clients_max.to_string();
+        for (name, value) in [
+            ("appendfsync", fsync.name()),
+            ("client-query-buffer-limit", "1073741824"),
+            ("maxclients", &clients_max),
+            ("notify-keyspace-events", ""),
+            ("proto-max-bulk-len", "67108864"),
+            ("requirepass", password),
+            ("slowlog-log-slower-than", "10000"),
+            ("slowlog-max-len", "128"),
+            ("timeout", "0"),
+        ] {
+            // These values are right.
+            let _ = config.set(name, value);
+        }
+        config
+    }
+
+    pub(crate) fn fsync(&self) -> Fsync {
+        match self.fsync.load(Ordering::Relaxed) {
+            0 => Fsync::Always,
+            1 => Fsync::EverySecond,
+            _ => Fsync::Never,
+        }
+    }
+
+    pub(crate) fn timeout(&self) -> u64 {
+        self.timeout.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn clients_max(&self) -> usize {
+        self.clients_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn query_bytes_max(&self) -> usize {
+        self.query_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            argument_bytes: self.argument_bytes.load(Ordering::Relaxed),
+            arguments: 1 << 20,
+        }
+    }
+
+    pub(crate) fn events(&self) -> std::sync::Arc<Vec<u8>> {
+        self.events.load_full()
+    }
+
+    pub(crate) fn password(&self) -> std::sync::Arc<String> {
+        self.password.load_full()
+    }
+
+    /// Adds a text that clients may read.
+    pub(crate) fn tell(&self, name: &str, value: String) {
+        lock(&self.texts).insert(name.to_owned(), value);
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        let number = || {
+            let whole = value.parse::<u64>().ok();
+            whole.ok_or_else(|| "argument couldn't be parsed into an integer".to_owned())
+        };
+        let mut text = value.to_owned();
+        match name {
+            "appendfsync" => {
+                let one_of = "argument(s) must be one of the following: everysec, always, no";
+                self.fsync.store(
+                    Fsync::parse(value).ok_or(one_of)? as usize,
+                    Ordering::Relaxed,
+                );
+            }
+            "timeout" => self.timeout.store(number()?, Ordering::Relaxed),
+            "maxclients" => self
+                .clients_max
+                .store(number()? as usize, Ordering::Relaxed),
+            "proto-max-bulk-len" => {
+                let bytes = bytes(value).filter(|it| *it >= 1 << 20);
+                let bytes = bytes
+                    .ok_or("argument must be between 1048576 and 9223372036854775807 inclusive")?;
+                self.argument_bytes.store(bytes, Ordering::Relaxed);
+                text = bytes.to_string();
+            }
+            "client-query-buffer-limit" => {
+                let bytes = bytes(value).filter(|it| *it >= 1 << 20);
+                let bytes = bytes
+                    .ok_or("argument must be between 1048576 and 9223372036854775807 inclusive")?;
+                self.query_bytes.store(bytes, Ordering::Relaxed);
+                text = bytes.to_string();
+            }
+            "requirepass" => self.password.store(value.to_owned().into()),
+            "slowlog-log-slower-than" => {
+                let wrong = "argument couldn't be parsed into an integer";
+                self.slow_micros
+                    .store(value.parse().map_err(|_| wrong)?, Ordering::Relaxed);
+            }
+            "slowlog-max-len" => self
+                .slow_entries
+                .store(number()? as usize, Ordering::Relaxed),
+            "notify-keyspace-events" => {
+                let classes = event_classes(value)
+                    .ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
+                text = event_text(&classes);
+                self.events.store(classes.into());
+            }
+            _ if lock(&self.texts).get(name).is_some_and(|old| old == value) => {}
+            _ if FIXED.contains(&name) => return Err("can't set immutable config".to_owned()),
+            _ if !lock(&self.texts).contains_key(name) => return Err("unknown".to_owned()),
+            "maxmemory" | "repl-backlog-size" => {
+                let bytes = bytes(value).ok_or("argument must be a memory value")?;
+                text = bytes.to_string();
+            }
+            _ => {}
+        }
+        self.tell(name, text);
+        Ok(())
+    }
+
+    fn matching(&self, patterns: Args<'_>) -> BTreeMap<String, String> {
+        let texts = lock(&self.texts);
+        let matches = |name: &str| {
+            patterns
+                .iter()
+                .any(|it| glob::matches(it, name.as_bytes(), true))
+        };
+        let found = texts.iter().filter(|(name, _)| matches(name));
+        found
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+}
+
+/// A number of bytes with a unit, as in a configuration file.
+fn bytes(text: &str) -> Option<usize> {
+    let text = text.to_lowercase();
+    let units = [
+        ("gb", 1 << 30),
+        ("mb", 1 << 20),
+        ("kb", 1 << 10),
+        ("g", 1_000_000_000),
+        ("m", 1_000_000),
+        ("k", 1_000),
+        ("b", 1),
+    ];
+    let unit = units
+        .iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
+    let (digits, factor) = unit.unwrap_or((&text, 1));
+    digits.parse::<usize>().ok()?.checked_mul(factor)
+}
+
+/// The classes of events that a text names; `A` stands for all but `m` and `n`.
+fn event_classes(text: &str) -> Option<Vec<u8>> {
+    let mut classes = Vec::new();
+    for class in text.bytes() {
+        match class {
+            b'A' => classes.extend_from_slice(b"g$lshzxetd"),
+            b'g' | b'$' | b'l' | b's' | b'h' | b'z' | b'x' | b'e' | b't' | b'd' | b'm' | b'n'
+            | b'K' | b'E' => classes.push(class),
+            _ => return None,
+        }
+    }
+    classes.sort_unstable();
+    classes.dedup();
+    Some(classes)
+}
+
+fn event_text(classes: &[u8]) -> String {
+    let all = b"g$lshzxetd".iter().all(|it| classes.contains(it));
+    let order: &[u8] = if all { b"AKEmn" } else { b"g$lshzxetdKEmn" };
+    let has = |it: &&u8| **it == b'A' || classes.contains(it);
+    order.iter().filter(has).map(|it| char::from(*it)).collect()
+}
+
+pub(super) fn config(session: &mut Session, args: Args<'_>) -> Reply {
+    let server = &session.server;
+    match args[1] {
+        it if is(it, "GET") && args.len() >= 3 => {
+            let found = server.config.matching(&args[2..]).into_iter();
+            Reply::Map(
+                found
+                    .map(|(name, value)| (Reply::bulk(name), Reply::bulk(value)))
+                    .collect(),
+            )
+        }
+        it if is(it, "SET") && args.len() >= 4 && args.len().is_multiple_of(2) => {
+            set(session, args)
+        }
+        it if is(it, "RESETSTAT") && args.len() == 2 => {
+            for counters in &server.counters {
+                counters.calls.store(0, Ordering::Relaxed);
+                counters.micros.store(0, Ordering::Relaxed);
+                counters.failed.store(0, Ordering::Relaxed);
+            }
+            server.errors.store(0, Ordering::Relaxed);
+            lock(&server.error_codes).clear();
+            Reply::OK
+        }
+        it if is(it, "REWRITE") => error("ERR The server is running without a config file"),
+        it if is(it, "HELP") => {
+            Reply::bulks(["CONFIG GET|SET|RESETSTAT. Reads and sets parameters."])
+        }
+        _ => error(super::wrong_subcommand(args)),
+    }
+}
+
+/// Sets all parameters or none.
+fn set(session: &mut Session, args: Args<'_>) -> Reply {
+    let config = &session.server.config;
+    let before = lock(&config.texts).clone();
+    let mut seen = Vec::new();
+    for pair in args[2..].chunks_exact(2) {
+        let name = String::from_utf8_lossy(pair[0]).to_lowercase();
+        let value = String::from_utf8_lossy(pair[1]);
+        let result = match seen.contains(&name) {
+            true => Err("duplicate parameter".to_owned()),
+            false => config.set(&name, &value),
+        };
+        seen.push(name.clone());
+        if let Err(text) = result {
+            for name in &seen {
+                if let Some(old) = before.get(name) {
+                    // The old value was right.
+                    let _ = config.set(name, old);
+                }
+            }
+            return error(match text.as_str() {
+                "unknown" => {
+                    format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+                }
+                text => format!(
+                    "ERR CONFIG SET failed (possibly related to argument '{name}') - {text}"
+                ),
+            });
+        }
+    }
+    Reply::OK
+}

@@ -1,0 +1,558 @@
+//! Places on the earth: members of a sorted set whose score has 26 bits of longitude and 26 of
+//! latitude, interleaved. So near places have near scores, but for the edges of cells.
+
+use super::Args;
+use super::arguments::{Options, float, is};
+use super::zset_range::{Range, in_order, store};
+use super::zsets::{Scored, score_of, zadd, zset};
+use crate::number;
+use crate::resp::Reply;
+use crate::store::{Answer, Meta, Stop, Txn};
+
+const BITS: u32 = 26;
+const LONGITUDE_MAX: f64 = 180.0;
+/// The latitude of the corners of a Mercator map.
+const LATITUDE_MAX: f64 = 85.051_128_78;
+const EARTH_RADIUS: f64 = 6_372_797.560_856;
+/// The cells of a side of the rectangle that is looked at.
+const CELLS_MAX: u64 = 4;
+
+/// Degrees of longitude and latitude.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    longitude: f64,
+    latitude: f64,
+}
+
+/// Spreads 32 bits to the even places.
+fn spread(bits: u64) -> u64 {
+    (0..32).fold(0, |sum, at| sum | (bits >> at & 1) << (at * 2))
+}
+
+fn gather(bits: u64) -> u64 {
+    (0..32).fold(0, |sum, at| sum | (bits >> (at * 2) & 1) << at)
+}
+
+/// The number of the cell of a coordinate between `-max` and `max`.
+fn cell(coordinate: f64, max: f64, bits: u32) -> u64 {
+    let cells = f64::from(1_u32 << bits);
+    let cell = ((coordinate + max) / (2.0 * max) * cells) as u64;
+    cell.min((1 << bits) - 1)
+}
+
+impl Place {
+    fn new(longitude: f64, latitude: f64) -> Answer<Place> {
+        if longitude.abs() > LONGITUDE_MAX || latitude.abs() > LATITUDE_MAX {
+            return Err(Stop::reply(format!(
+                "ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"
+            )));
+        }
+        Ok(Place {
+            longitude,
+            latitude,
+        })
+    }
+
+    fn parse(longitude: &[u8], latitude: &[u8]) -> Answer<Place> {
+        Place::new(float(longitude)?, float(latitude)?)
+    }
+
+    fn score(self) -> f64 {
+        let longitude = cell(self.longitude, LONGITUDE_MAX, BITS);
+        let latitude = cell(self.latitude, LATITUDE_MAX, BITS);
+        (spread(latitude) | spread(longitude) << 1) as f64
+    }
+
+    /// The middle of the cell of a score.
+    fn of_score(score: f64) -> Place {
+        let bits = score as u64;
+        let middle = |cell: u64, max: f64| {
+            let cells = f64::from(1_u32 << BITS);
+            let edge = |cell: u64| -max + cell as f64 / cells * 2.0 * max;
+            (edge(cell) + edge(cell + 1)) / 2.0
+        };
+        Place {
+            longitude: middle(gather(bits >> 1), LONGITUDE_MAX)
+                .clamp(-LONGITUDE_MAX, LONGITUDE_MAX),
+            latitude: middle(gather(bits), LATITUDE_MAX).clamp(-LATITUDE_MAX, LATITUDE_MAX),
+        }
+    }
+
+    /// The metres of the shortest way.
+    fn distance(self, other: Place) -> f64 {
+        let half_sine = |one: f64, other: f64| ((other - one).to_radians() / 2.0).sin();
+        let u = half_sine(self.latitude, other.latitude);
+        let v = half_sine(self.longitude, other.longitude);
+        let cosines = self.latitude.to_radians().cos() * other.latitude.to_radians().cos();
+        2.0 * EARTH_RADIUS * (u * u + cosines * v * v).sqrt().min(1.0).asin()
+    }
+
+    fn reply(self) -> Reply {
+        Reply::Array(vec![
+            Reply::Double(self.longitude),
+            Reply::Double(self.latitude),
+        ])
+    }
+}
+
+/// The metres of a unit.
+fn unit(word: &[u8]) -> Answer<f64> {
+    match word {
+        it if is(it, "M") => Ok(1.0),
+        it if is(it, "KM") => Ok(1_000.0),
+        it if is(it, "FT") => Ok(0.3048),
+        it if is(it, "MI") => Ok(1_609.34),
+        _ => Err(Stop::reply(
+            "ERR unsupported unit provided. please use M, KM, FT, MI",
+        )),
+    }
+}
+
+fn length(argument: &[u8], what: &str) -> Answer<f64> {
+    let wrong = || Stop::reply(format!("ERR need numeric {what}"));
+    let length = number::parse_float(argument).ok_or_else(wrong)?;
+    match length < 0.0 {
+        true if what == "radius" => Err(Stop::reply("ERR radius cannot be negative")),
+        true => Err(Stop::reply("ERR height or width cannot be negative")),
+        false => Ok(length),
+    }
+}
+
+fn distance_reply(metres: f64, unit: f64) -> Reply {
+    Reply::bulk(format!("{:.4}", metres / unit))
+}
+
+/// The shape around a place.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    Radius(f64),
+    /// Width and height in metres.
+    Box(f64, f64),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Area {
+    centre: Place,
+    shape: Shape,
+}
+
+impl Area {
+    /// The distance to a place if it is in the area.
+    fn distance(&self, place: Place) -> Option<f64> {
+        let distance = self.centre.distance(place);
+        let is_in = match self.shape {
+            Shape::Radius(radius) => distance <= radius,
+            Shape::Box(width, height) => {
+                let beside = Place {
+                    longitude: self.centre.longitude,
+                    latitude: place.latitude,
+                };
+                self.centre.distance(beside) <= height / 2.0
+                    && beside.distance(place) <= width / 2.0
+            }
+        };
+        is_in.then_some(distance)
+    }
+
+    /// Ranges of scores that have all places of the area, in order. The ends are excluded.
+    fn scores(&self) -> Vec<(f64, f64)> {
+        let (width, height) = match self.shape {
+            Shape::Radius(radius) => (radius, radius),
+            Shape::Box(width, height) => (width / 2.0, height / 2.0),
+        };
+        let degrees = |metres: f64| (metres / EARTH_RADIUS).to_degrees();
+        let up = degrees(height) * 1.01 + 1e-6;
+        let (south, north) = (self.centre.latitude - up, self.centre.latitude + up);
+        // The parallel that is nearest to a pole is the shortest.
+        let cosine = south.abs().max(north.abs()).min(90.0).to_radians().cos();
+        let side = match cosine > 1e-6 {
+            true => degrees(width) / cosine * 1.01 + 1e-6,
+            false => 360.0,
+        };
+        // The other side of a pole is at other longitudes.
+        let is_round = side >= LONGITUDE_MAX || south < -90.0 || north > 90.0;
+        let (west, east) = match is_round {
+            true => (-LONGITUDE_MAX, LONGITUDE_MAX),
+            false => (self.centre.longitude - side, self.centre.longitude + side),
+        };
+        let mut ranges = Vec::new();
+        for turn in [-360.0, 0.0, 360.0] {
+            let (west, east) = ((west + turn).max(-180.0), (east + turn).min(180.0));
+            if west <= east {
+                cells(
+                    (west, east),
+                    (south.max(-LATITUDE_MAX), north.min(LATITUDE_MAX)),
+                    &mut ranges,
+                );
+            }
+        }
+        ranges.sort_unstable();
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (from, to) in ranges {
+            match joined.last_mut() {
+                Some(last) if last.1 >= from => last.1 = last.1.max(to),
+                _ => joined.push((from, to)),
+            }
+        }
+        let score = |(from, to): (u64, u64)| (from as f64, to as f64);
+        joined.into_iter().map(score).collect()
+    }
+}
+
+/// The ranges of scores of the cells that a rectangle meets, of the smallest size that needs few.
+fn cells(longitudes: (f64, f64), latitudes: (f64, f64), ranges: &mut Vec<(u64, u64)>) {
+    let side = |(from, to): (f64, f64), max, bits| (cell(from, max, bits), cell(to, max, bits));
+    let both = |bits| {
+        (
+            side(longitudes, LONGITUDE_MAX, bits),
+            side(latitudes, LATITUDE_MAX, bits),
+        )
+    };
+    let is_few = |bits: &u32| {
+        let (x, y) = both(*bits);
+        x.1 - x.0 < CELLS_MAX && y.1.saturating_sub(y.0) < CELLS_MAX
+    };
+    let bits = (0..=BITS).rev().find(is_few).unwrap_or(0);
+    let (x, y) = both(bits);
+    let shift = (BITS - bits) * 2;
+    for x in x.0..=x.1 {
+        for y in y.0..=y.1 {
+            let first = spread(y) | spread(x) << 1;
+            ranges.push((first << shift, (first + 1) << shift));
+        }
+    }
+}
+
+/// A found member.
+struct Found {
+    member: Vec<u8>,
+    score: f64,
+    distance: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    None,
+    Nearest,
+    Farthest,
+}
+
+/// A search, and the form of its results.
+struct Search<'a> {
+    from_place: Option<Place>,
+    from_member: Option<&'a [u8]>,
+    shape: Option<Shape>,
+    unit: f64,
+    with_distance: bool,
+    with_score: bool,
+    with_place: bool,
+    order: Order,
+    count: usize,
+    any: bool,
+    target: Option<&'a [u8]>,
+    stores_distance: bool,
+}
+
+impl<'a> Search<'a> {
+    fn new() -> Search<'a> {
+        Search {
+            from_place: None,
+            from_member: None,
+            shape: None,
+            unit: 1.0,
+            with_distance: false,
+            with_score: false,
+            with_place: false,
+            order: Order::None,
+            count: usize::MAX,
+            any: false,
+            target: None,
+            stores_distance: false,
+        }
+    }
+
+    /// The options of GEORADIUS, of GEOSEARCH, or of GEOSEARCHSTORE.
+    fn options(&mut self, rest: Args<'a>, command: &str) -> Answer<()> {
+        let is_search = command.starts_with("geosearch");
+        let mut options = Options::new(rest);
+        while let Some(option) = options.next() {
+            match option {
+                _ if is(option, "WITHDIST") => self.with_distance = true,
+                _ if is(option, "WITHHASH") => self.with_score = true,
+                _ if is(option, "WITHCOORD") => self.with_place = true,
+                _ if is(option, "ASC") => self.order = Order::Nearest,
+                _ if is(option, "DESC") => self.order = Order::Farthest,
+                _ if is(option, "ANY") => self.any = true,
+                _ if is(option, "COUNT") => {
+                    let count = options.integer()?;
+                    let wrong = |_| Stop::reply("ERR COUNT must be > 0");
+                    self.count = usize::try_from(count).map_err(wrong)?;
+                    if self.count == 0 {
+                        return Err(Stop::reply("ERR COUNT must be > 0"));
+                    }
+                }
+                _ if is(option, "STORE")
+                    && command.starts_with("georadius")
+                    && !command.ends_with("_ro") =>
+                {
+                    self.target = Some(options.value()?);
+                    self.stores_distance = false;
+                }
+                _ if is(option, "STOREDIST")
+                    && command.starts_with("georadius")
+                    && !command.ends_with("_ro") =>
+                {
+                    self.target = Some(options.value()?);
+                    self.stores_distance = true;
+                }
+                _ if is(option, "STOREDIST") && command == "geosearchstore" => {
+                    self.stores_distance = true;
+                }
+                _ if is(option, "FROMMEMBER") && is_search && self.from_place.is_none() => {
+                    self.from_member = Some(options.value()?);
+                }
+                _ if is(option, "FROMLONLAT") && is_search && self.from_member.is_none() => {
+                    self.from_place = Some(Place::parse(options.value()?, options.value()?)?);
+                }
+                _ if is(option, "BYRADIUS") && is_search && self.shape.is_none() => {
+                    let radius = length(options.value()?, "radius")?;
+                    self.unit = unit(options.value()?)?;
+                    self.shape = Some(Shape::Radius(radius * self.unit));
+                }
+                _ if is(option, "BYBOX") && is_search && self.shape.is_none() => {
+                    let width = length(options.value()?, "width")?;
+                    let height = length(options.value()?, "height")?;
+                    self.unit = unit(options.value()?)?;
+                    self.shape = Some(Shape::Box(width * self.unit, height * self.unit));
+                }
+                _ => return Err(Stop::syntax()),
+            }
+        }
+        self.check(command)
+    }
+
+    fn check(&mut self, command: &str) -> Answer<()> {
+        let shows = self.with_distance || self.with_score || self.with_place;
+        if shows && (self.target.is_some() || command == "geosearchstore") {
+            let name = if command == "geosearchstore" {
+                "GEOSEARCHSTORE"
+            } else {
+                "STORE option in GEORADIUS"
+            };
+            return Err(Stop::reply(format!(
+                "ERR {name} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
+            )));
+        }
+        if self.from_place.is_none() && self.from_member.is_none() {
+            return Err(Stop::reply(format!(
+                "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {command}"
+            )));
+        }
+        if self.shape.is_none() {
+            return Err(Stop::reply(format!(
+                "ERR exactly one of BYRADIUS and BYBOX can be specified for {command}"
+            )));
+        }
+        if self.any && self.count == usize::MAX {
+            return Err(Stop::reply("ERR the ANY argument requires COUNT argument"));
+        }
+        if self.count < usize::MAX && !self.any && self.order == Order::None {
+            self.order = Order::Nearest;
+        }
+        Ok(())
+    }
+
+    fn run(&self, txn: &mut Txn<'_>, key: &[u8]) -> Answer<Reply> {
+        let entry = zset(txn, key)?;
+        let found = match entry.meta().cloned() {
+            None => Vec::new(),
+            Some(meta) => self.find(txn, &meta)?,
+        };
+        if let Some(target) = self.target {
+            let score = |it: &Found| match self.stores_distance {
+                true => it.distance / self.unit,
+                false => it.score,
+            };
+            let members: Vec<Scored> = found
+                .into_iter()
+                .map(|it| {
+                    let score = score(&it);
+                    (it.member, score)
+                })
+                .collect();
+            let event = if self.from_place.is_some() {
+                "georadiusstore"
+            } else {
+                "geosearchstore"
+            };
+            return store(txn, target, &members, event);
+        }
+        Ok(Reply::Array(
+            found.into_iter().map(|it| self.reply(it)).collect(),
+        ))
+    }
+
+    fn find(&self, txn: &mut Txn<'_>, meta: &Meta) -> Answer<Vec<Found>> {
+        let centre = match (self.from_place, self.from_member) {
+            (Some(place), _) => place,
+            (None, Some(member)) => {
+                let score = score_of(txn, meta, member)?;
+                let missing = || Stop::reply("ERR could not decode requested zset member");
+                Place::of_score(score.ok_or_else(missing)?)
+            }
+            (None, None) => return Err(Stop::syntax()),
+        };
+        let shape = self.shape.ok_or_else(Stop::syntax)?;
+        let area = Area { centre, shape };
+        let mut found = Vec::new();
+        'all: for (from, to) in area.scores() {
+            for (member, score) in in_order(txn, meta, &Range::of_scores(from, to))? {
+                if let Some(distance) = area.distance(Place::of_score(score)) {
+                    found.push(Found {
+                        member,
+                        score,
+                        distance,
+                    });
+                }
+                if self.any && found.len() >= self.count {
+                    break 'all;
+                }
+            }
+        }
+        match self.order {
+            Order::None => {}
+            Order::Nearest => found.sort_by(|a, b| a.distance.total_cmp(&b.distance)),
+            Order::Farthest => found.sort_by(|a, b| b.distance.total_cmp(&a.distance)),
+        }
+        found.truncate(self.count);
+        Ok(found)
+    }
+
+    fn reply(&self, found: Found) -> Reply {
+        let mut parts = vec![Reply::Bulk(found.member)];
+        if self.with_distance {
+            parts.push(distance_reply(found.distance, self.unit));
+        }
+        if self.with_score {
+            parts.push(Reply::Integer(found.score as i64));
+        }
+        if self.with_place {
+            parts.push(Place::of_score(found.score).reply());
+        }
+        match parts.len() {
+            1 => parts.remove(0),
+            _ => Reply::Array(parts),
+        }
+    }
+}
+
+pub(super) fn geoadd(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let is_option = |it: &&&[u8]| ["NX", "XX", "CH"].iter().any(|word| is(it, word));
+    let options = args[2..].iter().take_while(is_option).count();
+    let (options, rest) = args[2..].split_at(options);
+    let has = |word: &str| options.iter().any(|it| is(it, word));
+    let (triples, odd) = rest.as_chunks::<3>();
+    if triples.is_empty() || !odd.is_empty() || has("NX") && has("XX") {
+        return Err(Stop::syntax());
+    }
+    let scores = triples.iter().map(|[longitude, latitude, _]| {
+        let place = Place::parse(longitude, latitude)?;
+        Ok(format!("{:.0}", place.score()).into_bytes())
+    });
+    let scores = scores.collect::<Answer<Vec<Vec<u8>>>>()?;
+    let mut words: Vec<&[u8]> = [b"zadd", args[1]]
+        .into_iter()
+        .chain(options.iter().copied())
+        .collect();
+    for (score, [_, _, member]) in scores.iter().zip(triples) {
+        words.extend([score, *member]);
+    }
+    zadd(txn, &words)
+}
+
+/// The places of members.
+fn places(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Vec<Option<Place>>> {
+    let entry = zset(txn, args[1])?;
+    let Some(meta) = entry.meta().cloned() else {
+        return Ok(vec![None; args.len() - 2]);
+    };
+    let scores = args[2..].iter().map(|it| score_of(txn, &meta, it));
+    let scores = scores.collect::<Answer<Vec<_>>>()?;
+    let place = |it: Option<f64>| it.map(Place::of_score);
+    Ok(scores.into_iter().map(place).collect())
+}
+
+pub(super) fn geopos(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let places = places(txn, args)?.into_iter();
+    let reply = |it: Option<Place>| it.map_or(Reply::NullArray, Place::reply);
+    Ok(Reply::Array(places.map(reply).collect()))
+}
+
+pub(super) fn geodist(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let unit = match args.get(4) {
+        None => 1.0,
+        Some(word) if args.len() == 5 => unit(word)?,
+        Some(_) => return Err(Stop::syntax()),
+    };
+    Ok(match places(txn, &args[..4])?[..] {
+        [Some(one), Some(other)] => distance_reply(one.distance(other), unit),
+        _ => Reply::Null,
+    })
+}
+
+pub(super) fn geohash(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
+    let text = |place: Place| {
+        // The text is about latitudes up to the poles.
+        let longitude = cell(place.longitude, LONGITUDE_MAX, BITS);
+        let latitude = cell(place.latitude, 90.0, BITS);
+        let bits = spread(latitude) | spread(longitude) << 1;
+        let letter = |at: u32| match at {
+            // 52 bits are ten letters and a bit.
+            10 => LETTERS[0],
+            _ => LETTERS[(bits >> (47 - at * 5)) as usize & 31],
+        };
+        Reply::Bulk((0..11).map(letter).collect())
+    };
+    let places = places(txn, args)?.into_iter();
+    Ok(Reply::Array(
+        places.map(|it| it.map_or(Reply::Null, text)).collect(),
+    ))
+}
+
+pub(super) fn georadius(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let command = String::from_utf8_lossy(args[0]).to_lowercase();
+    let mut search = Search::new();
+    let by_member = command.starts_with("georadiusbymember");
+    let at = match by_member {
+        true => {
+            search.from_member = Some(args[2]);
+            3
+        }
+        false => {
+            search.from_place = Some(Place::parse(args[2], args[3])?);
+            4
+        }
+    };
+    if args.len() < at + 2 {
+        return Err(Stop::syntax());
+    }
+    let radius = length(args[at], "radius")?;
+    search.unit = unit(args[at + 1])?;
+    search.shape = Some(Shape::Radius(radius * search.unit));
+    search.options(&args[at + 2..], &command)?;
+    search.run(txn, args[1])
+}
+
+pub(super) fn geosearch(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let mut search = Search::new();
+    search.options(&args[2..], "geosearch")?;
+    search.run(txn, args[1])
+}
+
+pub(super) fn geosearchstore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let mut search = Search::new();
+    search.options(&args[3..], "geosearchstore")?;
+    search.target = Some(args[1]);
+    search.run(txn, args[2])
+}

@@ -1,0 +1,260 @@
+//! INFO: sections of facts, with the names that clients look for.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use super::{Args, COMMANDS};
+use crate::client::lock;
+use crate::resp::Reply;
+use crate::server::Server;
+use crate::session::Session;
+use crate::store::{DATABASES, Mode, Txn};
+
+/// The version whose commands and replies the server has.
+pub(crate) const REDIS_VERSION: &str = "7.2.4";
+
+/// A name, and what makes the lines.
+type Section = (&'static str, fn(&Server) -> String);
+
+const SECTIONS: &[Section] = &[
+    ("Server", server),
+    ("Clients", clients),
+    ("Memory", memory),
+    ("Persistence", persistence),
+    ("Stats", stats),
+    ("Replication", replication),
+    ("CPU", processors),
+    ("Modules", |_| String::new()),
+    ("Errorstats", errors),
+    ("Cluster", |_| "cluster_enabled:0\r\n".to_owned()),
+    ("Keyspace", keyspace),
+];
+
+/// A section that is shown when it is asked for.
+const EXTRA: (&str, fn(&Server) -> String) = ("Commandstats", commands);
+
+pub(super) fn info(session: &mut Session, args: Args<'_>) -> Reply {
+    let wanted: Vec<String> = args[1..]
+        .iter()
+        .map(|it| String::from_utf8_lossy(it).to_lowercase())
+        .collect();
+    let has = |name: &str| wanted.iter().any(|it| it == name);
+    let whole = wanted.is_empty() || has("default");
+    let all = has("all") || has("everything");
+    let shown = SECTIONS
+        .iter()
+        .filter(|(name, _)| whole || all || has(&name.to_lowercase()));
+    let extra = [EXTRA];
+    let extra = extra.iter().filter(|_| all || has("commandstats"));
+    let sections = shown.chain(extra).map(|(name, facts)| {
+        let facts = tokio::task::block_in_place(|| facts(&session.server));
+        format!("# {name}\r\n{facts}")
+    });
+    Reply::Text(sections.collect::<Vec<_>>().join("\r\n"))
+}
+
+fn lines(facts: &[(&str, String)]) -> String {
+    facts
+        .iter()
+        .map(|(name, value)| format!("{name}:{value}\r\n"))
+        .collect()
+}
+
+fn server(server: &Server) -> String {
+    lines(&[
+        ("redis_version", REDIS_VERSION.to_owned()),
+        ("redis_mode", "standalone".to_owned()),
+        ("hedgerow_version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("os", std::env::consts::OS.to_owned()),
+        ("arch_bits", usize::BITS.to_string()),
+        ("process_id", std::process::id().to_string()),
+        ("run_id", server.run_id.clone()),
+        ("tcp_port", server.port.to_string()),
+        (
+            "uptime_in_seconds",
+            server.since.elapsed().as_secs().to_string(),
+        ),
+        (
+            "uptime_in_days",
+            (server.since.elapsed().as_secs() / 86_400).to_string(),
+        ),
+    ])
+}
+
+fn clients(server: &Server) -> String {
+    let all = server.clients.all();
+    let waiting = all
+        .iter()
+        .filter(|it| it.is_waiting.load(Ordering::Relaxed))
+        .count();
+    lines(&[
+        ("connected_clients", all.len().to_string()),
+        ("maxclients", server.config.clients_max().to_string()),
+        ("blocked_clients", waiting.to_string()),
+    ])
+}
+
+fn memory(server: &Server) -> String {
+    let memory = server.db().stats().memory;
+    lines(&[
+        ("used_memory", memory.total().to_string()),
+        ("used_memory_budget", memory.budget.to_string()),
+        ("used_memory_memtables", memory.memtables.to_string()),
+        ("used_memory_page_cache", memory.page_cache.to_string()),
+        ("used_memory_clients", server.buffers.bytes().to_string()),
+        ("maxmemory", "0".to_owned()),
+        ("maxmemory_policy", "noeviction".to_owned()),
+    ]) + &scripts(server)
+}
+
+#[cfg(not(feature = "lua"))]
+fn scripts(_server: &Server) -> String {
+    String::new()
+}
+
+#[cfg(feature = "lua")]
+fn scripts(server: &Server) -> String {
+    let scripts = &server.databases.scripts;
+    let libraries = scripts.libraries();
+    let functions: usize = libraries.iter().map(|it| it.functions.len()).sum();
+    lines(&[
+        ("used_memory_lua", scripts.bytes().to_string()),
+        ("number_of_cached_scripts", scripts.count().to_string()),
+        ("number_of_functions", functions.to_string()),
+        ("number_of_libraries", libraries.len().to_string()),
+    ])
+}
+
+fn persistence(server: &Server) -> String {
+    lines(&[
+        ("loading", "0".to_owned()),
+        ("async_loading", "0".to_owned()),
+        ("rdb_bgsave_in_progress", "0".to_owned()),
+        (
+            "rdb_last_save_time",
+            server.last_save.load(Ordering::Relaxed).to_string(),
+        ),
+        ("rdb_last_bgsave_status", "ok".to_owned()),
+        (
+            "rdb_changes_since_last_save",
+            server.changes.load(Ordering::Relaxed).to_string(),
+        ),
+        ("aof_enabled", "1".to_owned()),
+        ("aof_rewrite_in_progress", "0".to_owned()),
+        ("aof_rewrite_scheduled", "0".to_owned()),
+        ("aof_last_bgrewrite_status", "ok".to_owned()),
+        ("aof_last_write_status", "ok".to_owned()),
+    ])
+}
+
+fn stats(server: &Server) -> String {
+    let calls = server
+        .counters
+        .iter()
+        .map(|it| it.calls.load(Ordering::Relaxed));
+    let engine = server.db().stats();
+    lines(&[
+        (
+            "total_connections_received",
+            server.connections.load(Ordering::Relaxed).to_string(),
+        ),
+        ("total_commands_processed", calls.sum::<u64>().to_string()),
+        (
+            "total_error_replies",
+            server.errors.load(Ordering::Relaxed).to_string(),
+        ),
+        (
+            "expired_keys",
+            server.expired.load(Ordering::Relaxed).to_string(),
+        ),
+        ("evicted_keys", "0".to_owned()),
+        (
+            "pubsub_channels",
+            server.pubsub.channels(None).len().to_string(),
+        ),
+        ("pubsub_patterns", server.pubsub.patterns().to_string()),
+        ("hedgerow_device_reads", engine.device_reads.to_string()),
+        ("hedgerow_log_syncs", engine.log_syncs.to_string()),
+        (
+            "hedgerow_merge_write_bytes",
+            engine.merge_write_bytes.to_string(),
+        ),
+    ])
+}
+
+fn replication(server: &Server) -> String {
+    lines(&[
+        ("role", "master".to_owned()),
+        ("connected_slaves", "0".to_owned()),
+        ("master_failover_state", "no-failover".to_owned()),
+        ("master_replid", server.run_id.clone()),
+        ("master_repl_offset", "0".to_owned()),
+    ])
+}
+
+/// The time of processors, in hundredths of seconds, as Linux tells it.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a file of the system, not of the database"
+)]
+fn processors(_server: &Server) -> String {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program may have spaces; it ends with the last bracket.
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or("")
+        .split_whitespace()
+        .collect();
+    let seconds = |place: usize| {
+        let ticks = fields.get(place).and_then(|it| it.parse::<f64>().ok());
+        format!("{:.6}", ticks.unwrap_or(0.0) / 100.0)
+    };
+    lines(&[
+        ("used_cpu_sys", seconds(12)),
+        ("used_cpu_user", seconds(11)),
+        ("used_cpu_sys_children", seconds(14)),
+        ("used_cpu_user_children", seconds(13)),
+    ])
+}
+
+fn errors(server: &Server) -> String {
+    let codes = lock(&server.error_codes);
+    let line = |(code, count)| format!("errorstat_{code}:count={count}\r\n");
+    codes.iter().map(line).collect()
+}
+
+fn commands(server: &Server) -> String {
+    let mut text = String::new();
+    for (command, counters) in COMMANDS.iter().zip(&server.counters) {
+        let calls = counters.calls.load(Ordering::Relaxed);
+        if calls == 0 {
+            continue;
+        }
+        let micros = counters.micros.load(Ordering::Relaxed);
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "cmdstat_{}:calls={calls},usec={micros},usec_per_call={:.2},rejected_calls=0,\
+             failed_calls={}\r\n",
+            command.name,
+            micros as f64 / calls as f64,
+            counters.failed.load(Ordering::Relaxed),
+        );
+    }
+    text
+}
+
+fn keyspace(server: &Server) -> String {
+    let mut text = String::new();
+    let Ok(mut txn) = Txn::new(&server.databases, Mode::Device, server.now()) else {
+        return text;
+    };
+    for db in 0..DATABASES {
+        if let Ok(keys @ 1..) = txn.size(db) {
+            // Writing to a string does not fail.
+            let _ = write!(text, "db{db}:keys={keys},expires=0,avg_ttl=0\r\n");
+        }
+    }
+    text
+}

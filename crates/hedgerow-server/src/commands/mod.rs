@@ -1,0 +1,289 @@
+//! The commands: one file for each family, and one table of all.
+//!
+//! A command of data is a function over a [`Txn`]. It checks its arguments, reads, and only then
+//! writes; whatever it did is undone if it returns an error.
+
+mod arguments;
+mod bits;
+mod expiry;
+mod geo;
+mod hashes;
+mod hyperloglog;
+mod keys;
+mod lists;
+mod lua;
+mod scan;
+mod sets;
+mod sort;
+mod stream_claims;
+mod stream_groups;
+mod stream_info;
+mod streams;
+mod strings;
+mod table;
+mod zset_range;
+mod zset_store;
+mod zsets;
+
+pub(crate) mod administration;
+pub(crate) mod client;
+pub(crate) mod config;
+#[cfg(test)]
+mod documentation;
+#[cfg(feature = "lua")]
+pub(crate) mod functions;
+pub(crate) mod info;
+pub(crate) mod introspection;
+#[cfg(feature = "lua")]
+mod scripts;
+pub(crate) mod slow_log;
+
+use crate::resp::Reply;
+use crate::session::Session;
+use crate::store::{Answer, Txn};
+
+pub(crate) use keys::expire_due;
+pub(crate) use lists::seconds_to_wait;
+pub(crate) use table::{COMMANDS, find, index_of};
+
+/// The name of a command and its arguments.
+pub(crate) type Args<'a> = &'a [&'a [u8]];
+
+/// A row of the table.
+#[derive(Debug)]
+pub(crate) struct Command {
+    /// The name in small letters.
+    pub(crate) name: &'static str,
+    /// The number of arguments with the name; negative for a least number.
+    pub(crate) arity: i32,
+    pub(crate) flags: u16,
+    pub(crate) keys: Keys,
+    pub(crate) run: Run,
+    /// One sentence: the effect, or the reason why it is refused or has none.
+    pub(crate) summary: &'static str,
+}
+
+/// The way in which a command is run.
+#[derive(Debug)]
+pub(crate) enum Run {
+    /// Over the databases, alone or together with others.
+    Data(fn(&mut Txn<'_>, Args<'_>) -> Answer<Reply>),
+    /// Over the connection and the server.
+    Session(fn(&mut Session, Args<'_>) -> Reply),
+    /// By the connection's loop, which awaits something.
+    Connection(Special),
+    /// Not at all.
+    Refused,
+}
+
+/// The commands that the loop of a connection runs itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Special {
+    Multi,
+    Exec,
+    Discard,
+    Watch,
+    FlushDb,
+    FlushAll,
+    SwapDb,
+    Save,
+    Wait,
+    WaitAof,
+    #[cfg(feature = "lua")]
+    Function,
+    Shutdown,
+    Debug,
+}
+
+/// Changes data.
+pub(crate) const WRITE: u16 = 1;
+/// Reads data and changes none.
+pub(crate) const READ: u16 = 1 << 1;
+/// Takes constant or logarithmic time.
+pub(crate) const FAST: u16 = 1 << 2;
+/// For operators.
+pub(crate) const ADMIN: u16 = 1 << 3;
+/// Is possible before a password was given.
+pub(crate) const NO_AUTH: u16 = 1 << 4;
+/// May wait for other clients.
+pub(crate) const BLOCKING: u16 = 1 << 5;
+/// About messages to channels; also while subscribed.
+pub(crate) const PUBSUB: u16 = 1 << 6;
+/// Needs the state of all keys, and no other command beside it.
+pub(crate) const ALL_KEYS: u16 = 1 << 7;
+/// Is not allowed in a transaction.
+pub(crate) const NO_MULTI: u16 = 1 << 8;
+/// Is accepted and has no effect.
+pub(crate) const NO_EFFECT: u16 = 1 << 9;
+/// Takes more memory or disk.
+pub(crate) const GROWS: u16 = 1 << 10;
+/// Is not allowed in a script.
+pub(crate) const NO_SCRIPT: u16 = 1 << 11;
+
+impl Command {
+    pub(crate) fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(crate) fn is_data(&self) -> bool {
+        matches!(self.run, Run::Data(_))
+    }
+
+    pub(crate) fn takes(&self, count: usize) -> bool {
+        let least = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 {
+            count >= least
+        } else {
+            count == least
+        }
+    }
+
+    /// The first argument says what it does.
+    pub(crate) fn has_subcommands(&self) -> bool {
+        SUBCOMMANDS.iter().any(|(name, _)| *name == self.name)
+    }
+
+    /// The group of the documentation.
+    pub(crate) fn group(&self) -> &'static str {
+        table::group_of(self.name)
+    }
+}
+
+/// The subcommands of the commands that have some.
+const SUBCOMMANDS: &[(&str, &[&str])] = &[
+    ("acl", &["whoami", "users"]),
+    (
+        "client",
+        &[
+            "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict", "no-touch",
+            "reply", "setinfo", "setname", "unblock",
+        ],
+    ),
+    (
+        "command",
+        &[
+            "count",
+            "docs",
+            "getkeys",
+            "getkeysandflags",
+            "help",
+            "info",
+            "list",
+        ],
+    ),
+    ("config", &["get", "help", "resetstat", "rewrite", "set"]),
+    (
+        "function",
+        &[
+            "delete", "dump", "flush", "help", "kill", "list", "load", "restore", "stats",
+        ],
+    ),
+    ("memory", &["usage"]),
+    (
+        "object",
+        &["encoding", "freq", "help", "idletime", "refcount"],
+    ),
+    (
+        "pubsub",
+        &[
+            "channels",
+            "help",
+            "numpat",
+            "numsub",
+            "shardchannels",
+            "shardnumsub",
+        ],
+    ),
+    ("script", &["exists", "flush", "help", "kill", "load"]),
+    ("slowlog", &["get", "help", "len", "reset"]),
+    (
+        "xgroup",
+        &[
+            "create",
+            "createconsumer",
+            "delconsumer",
+            "destroy",
+            "help",
+            "setid",
+        ],
+    ),
+    ("xinfo", &["consumers", "groups", "help", "stream"]),
+];
+
+/// The error for a subcommand that is not there, or has other arguments.
+pub(crate) fn wrong_subcommand(args: Args<'_>) -> String {
+    let lower = |word: &[u8]| String::from_utf8_lossy(word).to_lowercase();
+    let (name, word) = (lower(args[0]), lower(args[1]));
+    let known = SUBCOMMANDS
+        .iter()
+        .find(|it| it.0 == name)
+        .map_or(&[][..], |it| it.1);
+    if known.contains(&word.as_str()) {
+        return format!("ERR wrong number of arguments for '{name}|{word}' command");
+    }
+    let help = name.to_uppercase();
+    format!(
+        "ERR unknown subcommand '{}'. Try {help} HELP.",
+        String::from_utf8_lossy(args[1])
+    )
+}
+
+/// Where the keys of a command are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keys {
+    None,
+    /// From the first to the last place, each so many; a negative last counts from the end.
+    Range(i32, i32, i32),
+    /// Behind a number of keys at this place. With `true` the first argument is a key, too.
+    Counted(usize, bool),
+    /// The first half of what is behind `STREAMS`.
+    Streams,
+    /// The first argument, and the one behind the last `STORE` or `STOREDIST`.
+    AndStored,
+}
+
+impl Keys {
+    pub(crate) const ONE: Keys = Keys::Range(1, 1, 1);
+
+    /// The keys among these arguments; those that are there, if the arguments are wrong.
+    pub(crate) fn of<'a>(self, args: Args<'a>) -> Vec<&'a [u8]> {
+        match self {
+            Keys::None => Vec::new(),
+            Keys::Range(first, last, step) => {
+                let last = match last {
+                    ..0 => args.len() as i32 + last,
+                    _ => last,
+                };
+                let places = (first..=last).step_by(step.max(1) as usize);
+                places
+                    .filter_map(|place| args.get(place as usize).copied())
+                    .collect()
+            }
+            Keys::Counted(at, first) => {
+                let number = args.get(at).and_then(|count| crate::number::integer(count));
+                let count = number
+                    .and_then(|count| usize::try_from(count).ok())
+                    .unwrap_or(0);
+                let counted = args.iter().skip(at + 1).take(count);
+                let destination = args.get(1).filter(|_| first);
+                destination.into_iter().chain(counted).copied().collect()
+            }
+            Keys::Streams => {
+                // The names of a group and a consumer may be anything.
+                let is_group = args.get(1).is_some_and(|it| arguments::is(it, "GROUP"));
+                let skipped = if is_group { 4 } else { 1 };
+                let mut rest = args.iter().skip(skipped).copied();
+                rest.find(|it| arguments::is(it, "STREAMS"));
+                let rest: Vec<&[u8]> = rest.collect();
+                rest[..rest.len() / 2].to_vec()
+            }
+            Keys::AndStored => {
+                let is = arguments::is;
+                let is_store = |word: &&[u8]| is(word, "STORE") || is(word, "STOREDIST");
+                let store = args.iter().rposition(is_store);
+                let target = store.and_then(|place| args.get(place + 1));
+                args.get(1).into_iter().chain(target).copied().collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The SCAN family. Keys and fields are stored in the order of a 32-bit hash, and a cursor is the
+//! hash of the next one. So a cursor needs no memory of the server, survives restarts, and a key
+//! that is there all the time is returned. All keys of one hash are returned together.
+
+use super::Args;
+use super::arguments::{Options, is};
+use crate::glob;
+use crate::resp::Reply;
+use crate::store::{Answer, Kind, Meta, Space, Stop, Txn, elements};
+use hedgerow::Slice;
+
+/// The options of the family.
+struct ScanOptions<'a> {
+    cursor: u64,
+    count: usize,
+    pattern: Option<&'a [u8]>,
+    kind: Option<&'a [u8]>,
+}
+
+impl<'a> ScanOptions<'a> {
+    fn parse(cursor: &[u8], rest: Args<'a>) -> Answer<ScanOptions<'a>> {
+        let text = std::str::from_utf8(cursor).ok();
+        let cursor = text.and_then(|text| text.parse().ok());
+        let mut parsed = ScanOptions {
+            cursor: cursor.ok_or_else(|| Stop::reply("ERR invalid cursor"))?,
+            count: 10,
+            pattern: None,
+            kind: None,
+        };
+        let mut options = Options::new(rest);
+        while let Some(option) = options.next() {
+            match option {
+                _ if is(option, "MATCH") => parsed.pattern = Some(options.value()?),
+                _ if is(option, "TYPE") => parsed.kind = Some(options.value()?),
+                _ if is(option, "COUNT") => {
+                    let number = options.integer()?;
+                    if number < 1 {
+                        return Err(Stop::syntax());
+                    }
+                    parsed.count = number as usize;
+                }
+                _ => return Err(Stop::syntax()),
+            }
+        }
+        Ok(parsed)
+    }
+
+    fn matches(&self, name: &[u8]) -> bool {
+        let matches = |pattern| glob::matches(pattern, name, false);
+        self.pattern.is_none_or(matches)
+    }
+
+    /// The entries from the cursor on whose keys begin with a prefix and a hash, and the next
+    /// cursor.
+    fn walk(
+        &self,
+        txn: &mut Txn<'_>,
+        space: Space,
+        prefix: &[u8],
+        end: Vec<u8>,
+    ) -> Answer<(Vec<(Slice, Slice)>, u64)> {
+        let Ok(from) = u32::try_from(self.cursor) else {
+            return Ok((Vec::new(), 0));
+        };
+        let from = [prefix, &from.to_be_bytes()].concat();
+        let db = txn.db;
+        let mut found: Vec<(Slice, Slice)> = Vec::new();
+        let hash_of = |key: &Slice| {
+            let bytes = key
+                .get(prefix.len()..prefix.len() + 4)
+                .and_then(|it| it.try_into().ok());
+            u32::from_be_bytes(bytes.unwrap_or_default())
+        };
+        for item in txn.scan(db, space, from..end, self.count as u64)? {
+            let (key, value) = item?;
+            if found.len() >= self.count {
+                let (next, last) = (hash_of(&key), found.last().map(|it| hash_of(&it.0)));
+                if last != Some(next) {
+                    return Ok((found, u64::from(next)));
+                }
+            }
+            found.push((key, value));
+        }
+        Ok((found, 0))
+    }
+}
+
+fn reply(cursor: u64, found: Vec<Reply>) -> Reply {
+    Reply::Array(vec![Reply::bulk(cursor.to_string()), Reply::Array(found)])
+}
+
+pub(super) fn scan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let options = ScanOptions::parse(args[1], &args[2..])?;
+    let (found, cursor) = options.walk(txn, Space::Meta, &[], vec![0xFF; 5])?;
+    let mut keys = Vec::new();
+    for (key, stored) in found {
+        let name = &key[4..];
+        let Some(meta) = Meta::decode(stored) else {
+            continue;
+        };
+        let is_live = meta.expires == 0 || meta.expires > txn.now;
+        let is_kind = options.kind.is_none_or(|kind| is(kind, meta.kind.name()));
+        if is_live && is_kind && options.matches(name) {
+            keys.push(Reply::bulk(name));
+        }
+    }
+    Ok(reply(cursor, keys))
+}
+
+pub(super) fn hscan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    scan_elements(txn, args, Kind::Hash, |value| {
+        Some(Reply::bulk(&value[1..]))
+    })
+}
+
+pub(super) fn sscan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    scan_elements(txn, args, Kind::Set, |_| None)
+}
+
+pub(super) fn zscan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let score = |value: &[u8]| {
+        Some(Reply::bulk(crate::number::float(super::zsets::score(
+            value,
+        ))))
+    };
+    scan_elements(txn, args, Kind::SortedSet, score)
+}
+
+fn scan_elements(
+    txn: &mut Txn<'_>,
+    args: Args<'_>,
+    kind: Kind,
+    value_of: impl Fn(&[u8]) -> Option<Reply>,
+) -> Answer<Reply> {
+    let options = ScanOptions::parse(args[2], &args[3..])?;
+    if options.kind.is_some() {
+        return Err(Stop::syntax());
+    }
+    let entry = txn.lookup_kind(args[1], kind)?;
+    let Some(meta) = entry.meta() else {
+        return Ok(reply(0, Vec::new()));
+    };
+    let prefix = meta.version.to_be_bytes();
+    let end = elements(meta.version).end;
+    let (found, cursor) = options.walk(txn, Space::Elements, &prefix, end)?;
+    let mut items = Vec::new();
+    for (key, value) in found {
+        let name = &key[12..];
+        if options.matches(name) {
+            items.push(Reply::bulk(name));
+            items.extend(value_of(&value));
+        }
+    }
+    Ok(reply(cursor, items))
+}
+
+/// An element of a collection whose elements have hashes, near a random one.
+pub(super) fn random_element(
+    txn: &mut Txn<'_>,
+    space: Space,
+    prefix: &[u8],
+    end: Vec<u8>,
+) -> Answer<Option<(Slice, Slice)>> {
+    let db = txn.db;
+    let hash = fastrand::u32(..).to_be_bytes();
+    let middle = [prefix, &hash].concat();
+    if let Some(found) = txn.scan(db, space, middle.clone()..end, 1)?.next() {
+        return found.map(Some);
+    }
+    txn.scan(db, space, prefix.to_vec()..middle, 1)?
+        .next()
+        .transpose()
+}
+
+pub(super) fn keys(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let (db, now) = (txn.db, txn.now);
+    let size = txn.size(db)?.max(0) as u64;
+    let mut keys = Vec::new();
+    for item in txn.scan(db, Space::Meta, Vec::new()..vec![0xFF; 5], size)? {
+        let (key, stored) = item?;
+        let name = &key[4..];
+        let expires = Meta::decode(stored).map_or(0, |meta| meta.expires);
+        if (expires == 0 || expires > now) && glob::matches(args[1], name, false) {
+            keys.push(Reply::bulk(name));
+        }
+    }
+    Ok(Reply::Array(keys))
+}
+
+pub(super) fn randomkey(txn: &mut Txn<'_>, _args: Args<'_>) -> Answer<Reply> {
+    for _ in 0..64 {
+        let Some((key, stored)) = random_element(txn, Space::Meta, &[], vec![0xFF; 5])? else {
+            return Ok(Reply::Null);
+        };
+        let expires = Meta::decode(stored).map_or(0, |meta| meta.expires);
+        if expires == 0 || expires > txn.now {
+            return Ok(Reply::bulk(&key[4..]));
+        }
+    }
+    // Nearly all keys have expired and wait to be removed.
+    Ok(Reply::Null)
+}
+
+pub(super) fn dbsize(txn: &mut Txn<'_>, _args: Args<'_>) -> Answer<Reply> {
+    let db = txn.db;
+    Ok(Reply::Integer(txn.size(db)?))
+}

@@ -1,0 +1,245 @@
+//! Scripts and functions in Lua. Each is a part of its attempt, as every command is: what it reads
+//! and is not in memory ends it, and it begins again when that was read.
+//!
+//! The keys that a caller names are locked. A script that touches another one is run again with all
+//! keys locked.
+
+use std::sync::Arc;
+
+use super::arguments::{integer, is};
+use super::{ADMIN, Args, BLOCKING, NO_SCRIPT, Run, WRITE, find};
+use crate::clock;
+use crate::resp::{Reply, error};
+use crate::scripting::{Ended, Host, Machine, Program, Scripts, Stopped, Watch};
+use crate::session::Session;
+use crate::store::{Answer, Mode, Stop, Txn};
+
+/// The commands of a script, over its transaction.
+struct Calls<'a, 'b> {
+    txn: &'a mut Txn<'b>,
+    only_reads: bool,
+    /// The reason why the script cannot go on.
+    stop: Option<Stop>,
+}
+
+impl Host for Calls<'_, '_> {
+    fn call(&mut self, args: &[Vec<u8>], resp3: bool) -> Result<Reply, Stopped> {
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let before = std::mem::replace(&mut self.txn.resp3, resp3);
+        let answer = self.run(&args);
+        self.txn.resp3 = before;
+        match answer {
+            Ok(reply) => Ok(reply),
+            Err(Stop::Reply(text)) => Ok(Reply::Error(text)),
+            Err(stop) => {
+                self.stop = Some(stop);
+                Err(Stopped)
+            }
+        }
+    }
+
+    fn may_call(&mut self, args: &[Vec<u8>]) -> Option<bool> {
+        let command = find(&args[0])?;
+        Some(command.takes(args.len()))
+    }
+}
+
+impl Calls<'_, '_> {
+    fn run(&mut self, args: Args<'_>) -> Answer<Reply> {
+        let Some(command) = find(args[0]) else {
+            return Err(Stop::reply("ERR Unknown Redis command called from script"));
+        };
+        if !command.takes(args.len()) {
+            let text = "ERR Wrong number of args calling Redis command from script";
+            return Err(Stop::reply(text));
+        }
+        let refused = || Stop::reply("ERR This Redis command is not allowed from script");
+        let reads_stream = ["xread", "xreadgroup"].contains(&command.name);
+        if command.has(NO_SCRIPT) || command.has(BLOCKING) && !reads_stream {
+            return Err(refused());
+        }
+        if reads_stream && args.iter().any(|it| is(it, "BLOCK")) {
+            return Err(Stop::reply(format!(
+                "ERR {} command is not allowed with BLOCK option from scripts",
+                command.name
+            )));
+        }
+        if self.only_reads && command.has(WRITE) {
+            let text = "ERR Write commands are not allowed from read-only scripts.";
+            return Err(Stop::reply(text));
+        }
+        match command.run {
+            Run::Data(run) => {
+                if !self.only_reads && !self.txn.holds_all(&command.keys.of(args)) {
+                    return Err(Stop::AllKeys);
+                }
+                self.txn.nested(|txn| run(txn, args))
+            }
+            Run::Session(_) if !command.has(ADMIN) => match command.name {
+                "ping" => Ok(match args.get(1) {
+                    None => Reply::Status("PONG"),
+                    Some(text) => Reply::bulk(text),
+                }),
+                "echo" => Ok(Reply::bulk(args[1])),
+                "time" => {
+                    let micros = clock::unix_micros();
+                    let parts = [micros / 1_000_000, micros % 1_000_000];
+                    Ok(Reply::bulks(parts.map(|it| it.to_string())))
+                }
+                _ => Err(refused()),
+            },
+            _ => Err(refused()),
+        }
+    }
+}
+
+/// The keys and the arguments behind their number.
+fn split<'a>(args: Args<'a>) -> Answer<(Args<'a>, Args<'a>)> {
+    let is_function = is(args[0], "FCALL") || is(args[0], "FCALL_RO");
+    let count = integer(args[2]).map_err(|stop| match is_function {
+        true => Stop::reply("ERR Bad number of keys provided"),
+        false => stop,
+    })?;
+    if count < 0 {
+        return Err(Stop::reply("ERR Number of keys can't be negative"));
+    }
+    let rest = &args[3..];
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    rest.split_at_checked(count)
+        .ok_or_else(|| Stop::reply("ERR Number of keys can't be greater than number of args"))
+}
+
+/// Runs something in a state for scripts.
+fn run_in_machine(
+    txn: &mut Txn<'_>,
+    (keys, only_reads, is_function): (Args<'_>, bool, bool),
+    run: impl FnOnce(&mut Machine, &mut Calls<'_, '_>, &Arc<Watch>) -> Ended,
+) -> Answer<Reply> {
+    // A script will most likely read its keys, so they are read together.
+    if let Err(Stop::Read) = txn.lookup_all(keys) {
+        return Err(Stop::Read);
+    }
+    let databases = txn.databases();
+    let scripts = &databases.scripts;
+    let mut machine = scripts.take().map_err(Stop::Reply)?;
+    let watch = scripts.begin(is_function, txn.mode() == Mode::Device);
+    let db = txn.db;
+    let mut calls = Calls {
+        txn,
+        only_reads,
+        stop: None,
+    };
+    let ended = run(&mut machine, &mut calls, &watch);
+    let stop = calls.stop;
+    txn.db = db;
+    scripts.end(&watch);
+    scripts.give_back(machine);
+    match ended {
+        Ended::Reply(reply) => Ok(reply),
+        Ended::Stopped => Err(stop.unwrap_or(Stop::Device)),
+        Ended::TooLong => Err(Stop::Device),
+        Ended::Killed => {
+            let command = if is_function { "FUNCTION" } else { "SCRIPT" };
+            Err(Stop::reply(format!(
+                "ERR Error running script: Script killed by user with {command} KILL."
+            )))
+        }
+    }
+}
+
+fn run_script(
+    txn: &mut Txn<'_>,
+    program: &Program,
+    args: Args<'_>,
+    only_reads: bool,
+) -> Answer<Reply> {
+    let (keys, rest) = split(args)?;
+    let shebang = program.shebang.as_ref();
+    let only_reads = only_reads || shebang.is_some_and(|it| it.flags.only_reads());
+    run_in_machine(txn, (keys, only_reads, false), |machine, calls, watch| {
+        machine.run_script(program, (keys, rest), calls, watch)
+    })
+}
+
+pub(super) fn eval(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let program = txn.databases().scripts.add(args[1], false);
+    let program = program.map_err(Stop::Reply)?;
+    let only_reads = is(args[0], "EVAL_RO");
+    run_script(txn, &program, args, only_reads)
+}
+
+pub(super) fn evalsha(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let program = txn.databases().scripts.find(args[1]);
+    let missing = || Stop::reply("NOSCRIPT No matching script. Please use EVAL.");
+    let program = program.ok_or_else(missing)?;
+    let only_reads = is(args[0], "EVALSHA_RO");
+    run_script(txn, &program, args, only_reads)
+}
+
+pub(super) fn fcall(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let libraries = txn.databases().scripts.libraries();
+    let name = String::from_utf8_lossy(args[1]).into_owned();
+    let functions = libraries.iter().flat_map(|it| &it.functions);
+    let mut named = functions.filter(|it| it.name.eq_ignore_ascii_case(&name));
+    let function = named.next();
+    let function = function.ok_or_else(|| Stop::reply("ERR Function not found"))?;
+    let (keys, rest) = split(args)?;
+    let only_reads = function.flags.only_reads();
+    if is(args[0], "FCALL_RO") && !only_reads {
+        let text = "ERR Can not execute a script with write flag using *_ro command.";
+        return Err(Stop::reply(text));
+    }
+    let name = function.name.as_str();
+    run_in_machine(txn, (keys, only_reads, true), |machine, calls, watch| {
+        machine.run_function((name, &libraries), (keys, rest), calls, watch)
+    })
+}
+
+/// SCRIPT: the texts, and the scripts that run.
+pub(super) fn script(session: &mut Session, args: Args<'_>) -> Reply {
+    let scripts = &session.server.databases.scripts;
+    match args[1] {
+        it if is(it, "LOAD") && args.len() == 3 => match scripts.add(args[2], true) {
+            Ok(program) => match check(scripts, &program) {
+                Ok(()) => Reply::bulk(&program.digest),
+                Err(text) => error(text),
+            },
+            Err(text) => error(text),
+        },
+        it if is(it, "EXISTS") && args.len() > 2 => {
+            let known = args[2..].iter().map(|it| scripts.find(it).is_some());
+            Reply::Array(known.map(|it| Reply::Integer(i64::from(it))).collect())
+        }
+        it if is(it, "FLUSH") => match &args[2..] {
+            [] => {
+                scripts.flush();
+                Reply::OK
+            }
+            [mode] if is(mode, "ASYNC") || is(mode, "SYNC") => {
+                scripts.flush();
+                Reply::OK
+            }
+            _ => error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
+        },
+        it if is(it, "KILL") && args.len() == 2 => match scripts.kill(false) {
+            true => Reply::OK,
+            false => error("NOTBUSY No scripts in execution right now."),
+        },
+        it if is(it, "HELP") => Reply::bulks([
+            "SCRIPT <subcommand>. Subcommands are:",
+            "LOAD <script>: remembers a script and returns its digest.",
+            "EXISTS <digest> ...: says which scripts are known.",
+            "FLUSH [ASYNC|SYNC]: forgets all scripts.",
+            "KILL: ends the scripts that run; what they did is undone.",
+        ]),
+        _ => error(super::wrong_subcommand(args)),
+    }
+}
+
+/// Compiles a script, so that an error is found when it is loaded.
+fn check(scripts: &Scripts, program: &Program) -> Result<(), String> {
+    let mut machine = scripts.take()?;
+    let checked = machine.check(program);
+    scripts.give_back(machine);
+    checked
+}

@@ -1,0 +1,356 @@
+//! Sets. A member is an entry without a value.
+
+use std::collections::BTreeSet;
+
+use super::Args;
+use super::arguments::{Options, count, integer, is};
+use super::hashes::{element_key, name_of, random_elements, remove_elements, store_count};
+use crate::number;
+use crate::resp::Reply;
+use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn, elements};
+
+type Members = BTreeSet<Vec<u8>>;
+
+fn set(txn: &mut Txn<'_>, key: &[u8]) -> Answer<Entry> {
+    txn.lookup_kind(key, Kind::Set)
+}
+
+fn is_member(txn: &mut Txn<'_>, meta: &Meta, member: &[u8]) -> Answer<bool> {
+    let key = element_key(txn, meta.version, member);
+    let db = txn.db;
+    Ok(txn.get(db, Space::Elements, &key)?.is_some())
+}
+
+fn members(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Vec<Vec<u8>>> {
+    let db = txn.db;
+    let all = txn.scan(db, Space::Elements, elements(meta.version), meta.count)?;
+    all.map(|item| Ok(name_of(&item?.0).to_vec())).collect()
+}
+
+/// Asks for several members together.
+fn prefetch(txn: &mut Txn<'_>, meta: &Meta, names: Args<'_>) -> Answer<Vec<bool>> {
+    let keys: Vec<_> = names
+        .iter()
+        .map(|it| element_key(txn, meta.version, it))
+        .collect();
+    let db = txn.db;
+    let found = txn.get_all(db, Space::Elements, &keys)?;
+    Ok(found.iter().map(Option::is_some).collect())
+}
+
+pub(super) fn sadd(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let mut entry = set(txn, args[1])?;
+    let mut meta = txn.collection(&entry, Kind::Set)?;
+    if entry.exists() {
+        prefetch(txn, &meta, &args[2..])?;
+    }
+    let (db, before) = (txn.db, meta.count);
+    for member in &args[2..] {
+        if !is_member(txn, &meta, member)? {
+            let key = element_key(txn, meta.version, member);
+            txn.put(db, Space::Elements, &key, b"")?;
+            meta.count += 1;
+        }
+    }
+    let added = meta.count - before;
+    if added > 0 {
+        store_count(txn, &mut entry, meta)?;
+        txn.event(&entry, b's', "sadd");
+    }
+    Ok(Reply::Integer(added as i64))
+}
+
+pub(super) fn srem(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let removed = remove_elements(txn, args, Kind::Set, b's', "srem")?;
+    Ok(Reply::Integer(removed))
+}
+
+pub(super) fn scard(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    Ok(Reply::Integer(set(txn, args[1])?.count() as i64))
+}
+
+pub(super) fn sismember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let entry = set(txn, args[1])?;
+    let found = match entry.meta() {
+        Some(meta) => is_member(txn, meta, args[2])?,
+        None => false,
+    };
+    Ok(Reply::Integer(i64::from(found)))
+}
+
+pub(super) fn smismember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let entry = set(txn, args[1])?;
+    let found = match entry.meta() {
+        Some(meta) => prefetch(txn, meta, &args[2..])?,
+        None => vec![false; args.len() - 2],
+    };
+    let found = found.into_iter().map(|it| Reply::Integer(i64::from(it)));
+    Ok(Reply::Array(found.collect()))
+}
+
+pub(super) fn smembers(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let entry = set(txn, args[1])?;
+    let found = match entry.meta() {
+        Some(meta) => members(txn, meta)?,
+        None => Vec::new(),
+    };
+    Ok(reply(found))
+}
+
+fn reply(members: impl IntoIterator<Item = Vec<u8>>) -> Reply {
+    Reply::Set(members.into_iter().map(Reply::Bulk).collect())
+}
+
+pub(super) fn smove(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let mut from = set(txn, args[1])?;
+    let mut to = set(txn, args[2])?;
+    let Some(mut meta) = from.meta().cloned() else {
+        return Ok(Reply::Integer(0));
+    };
+    if !is_member(txn, &meta, args[3])? {
+        return Ok(Reply::Integer(0));
+    }
+    if args[1] == args[2] {
+        return Ok(Reply::Integer(1));
+    }
+    let mut target = txn.collection(&to, Kind::Set)?;
+    let is_new = !is_member(txn, &target, args[3])?;
+    let db = txn.db;
+    let (old_key, new_key) = (
+        element_key(txn, meta.version, args[3]),
+        element_key(txn, target.version, args[3]),
+    );
+    txn.delete(db, Space::Elements, &old_key)?;
+    meta.count -= 1;
+    txn.event(&from, b's', "srem");
+    txn.store_or_remove(&mut from, meta)?;
+    if is_new {
+        txn.put(db, Space::Elements, &new_key, b"")?;
+        target.count += 1;
+        store_count(txn, &mut to, target)?;
+        txn.event(&to, b's', "sadd");
+    }
+    Ok(Reply::Integer(1))
+}
+
+pub(super) fn srandmember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    if args.len() > 3 {
+        return Err(Stop::syntax());
+    }
+    let count = args.get(2).map(|count| integer(count)).transpose()?;
+    if count.is_some_and(|it| it < -(i64::MAX / 2)) {
+        return Err(Stop::reply("ERR value is out of range"));
+    }
+    let entry = set(txn, args[1])?;
+    let picked = random_elements(txn, &entry, count)?;
+    let mut names = picked.iter().map(|(key, _)| name_of(key).to_vec());
+    Ok(match count {
+        None => Reply::bulk_or_null(names.next()),
+        Some(_) => Reply::bulks(names),
+    })
+}
+
+pub(super) fn spop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    if args.len() > 3 {
+        return Err(Stop::syntax());
+    }
+    let wanted = args.get(2).map(|it| count(it)).transpose()?;
+    let mut entry = set(txn, args[1])?;
+    let Some(mut meta) = entry.meta().cloned() else {
+        return Ok(wanted.map_or(Reply::Null, |_| reply(Vec::new())));
+    };
+    let picked = match wanted {
+        Some(wanted) if wanted as u64 >= meta.count => {
+            let all = members(txn, &meta)?;
+            txn.event(&entry, b's', "spop");
+            txn.remove(&mut entry)?;
+            txn.event(&entry, b'g', "del");
+            return Ok(reply(all));
+        }
+        Some(wanted) => random_elements(txn, &entry, Some(wanted as i64))?,
+        None => random_elements(txn, &entry, None)?,
+    };
+    if picked.is_empty() {
+        return Ok(reply(Vec::new()));
+    }
+    let db = txn.db;
+    for (key, _) in &picked {
+        txn.delete(db, Space::Elements, key)?;
+    }
+    meta.count -= picked.len() as u64;
+    txn.event(&entry, b's', "spop");
+    txn.store_or_remove(&mut entry, meta)?;
+    let mut names = picked.iter().map(|(key, _)| name_of(key).to_vec());
+    Ok(match wanted {
+        None => Reply::bulk_or_null(names.next()),
+        Some(_) => reply(names),
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Combine {
+    Intersection,
+    Union,
+    Difference,
+}
+
+/// The members of the combination of several sets.
+fn combined(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine, limit: usize) -> Answer<Members> {
+    let entries = txn.lookup_all(keys)?;
+    let wrong = |it: &Entry| it.meta().is_some_and(|meta| meta.kind != Kind::Set);
+    if entries.iter().any(wrong) {
+        return Err(Stop::wrong_type());
+    }
+    let metas: Vec<_> = entries.iter().map(|it| it.meta().cloned()).collect();
+    match how {
+        Combine::Union => {
+            let mut all = Members::new();
+            for meta in metas.iter().flatten() {
+                all.extend(members(txn, meta)?);
+            }
+            Ok(all)
+        }
+        Combine::Difference => {
+            let Some(first) = &metas[0] else {
+                return Ok(Members::new());
+            };
+            let mut left: Members = members(txn, first)?.into_iter().collect();
+            for meta in metas[1..].iter().flatten() {
+                keep(txn, &mut left, meta, false)?;
+            }
+            Ok(left)
+        }
+        Combine::Intersection => {
+            let Some(mut metas) = metas.into_iter().collect::<Option<Vec<_>>>() else {
+                return Ok(Members::new());
+            };
+            metas.sort_by_key(|meta| meta.count);
+            let mut left: Members = members(txn, &metas[0])?.into_iter().collect();
+            for meta in &metas[1..] {
+                keep(txn, &mut left, meta, true)?;
+            }
+            while left.len() > limit {
+                left.pop_last();
+            }
+            Ok(left)
+        }
+    }
+}
+
+/// Keeps the members that are, or are not, in a set.
+fn keep(txn: &mut Txn<'_>, left: &mut Members, meta: &Meta, present: bool) -> Answer<()> {
+    let names: Vec<_> = left.iter().cloned().collect();
+    let borrowed: Vec<_> = names.iter().map(Vec::as_slice).collect();
+    let found = prefetch(txn, meta, &borrowed)?;
+    *left = names
+        .into_iter()
+        .zip(found)
+        .filter(|it| it.1 == present)
+        .map(|it| it.0)
+        .collect();
+    Ok(())
+}
+
+pub(super) fn sinter(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    Ok(reply(combined(
+        txn,
+        &args[1..],
+        Combine::Intersection,
+        usize::MAX,
+    )?))
+}
+
+pub(super) fn sunion(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    Ok(reply(combined(
+        txn,
+        &args[1..],
+        Combine::Union,
+        usize::MAX,
+    )?))
+}
+
+pub(super) fn sdiff(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    Ok(reply(combined(
+        txn,
+        &args[1..],
+        Combine::Difference,
+        usize::MAX,
+    )?))
+}
+
+/// The keys behind their number; and what is behind them.
+pub(super) fn counted_keys<'a>(
+    args: Args<'a>,
+    at: usize,
+    name: &str,
+) -> Answer<(Args<'a>, Args<'a>)> {
+    let number = number::integer(args[at]).and_then(|it| usize::try_from(it).ok());
+    let count = number.filter(|it| *it > 0).ok_or_else(|| {
+        Stop::reply(match name {
+            "" => "ERR numkeys should be greater than 0".to_owned(),
+            name => format!("ERR at least 1 input key is needed for '{name}' command"),
+        })
+    })?;
+    args[at + 1..]
+        .split_at_checked(count)
+        .ok_or_else(|| match name {
+            "" => Stop::reply("ERR Number of keys can't be greater than number of args"),
+            _ => Stop::syntax(),
+        })
+}
+
+pub(super) fn sintercard(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let (keys, rest) = counted_keys(args, 1, "")?;
+    let limit = limit_option(rest)?;
+    let found = combined(txn, keys, Combine::Intersection, limit)?;
+    Ok(Reply::count(found.len()))
+}
+
+/// The `LIMIT` of a cardinality; 0 means none.
+pub(super) fn limit_option(rest: Args<'_>) -> Answer<usize> {
+    let mut options = Options::new(rest);
+    let mut limit = 0;
+    while let Some(option) = options.next() {
+        if !is(option, "LIMIT") {
+            return Err(Stop::syntax());
+        }
+        let negative = || Stop::reply("ERR LIMIT can't be negative");
+        let number = number::integer(options.value()?).ok_or_else(negative)?;
+        limit = usize::try_from(number).map_err(|_| negative())?;
+    }
+    Ok(if limit == 0 { usize::MAX } else { limit })
+}
+
+pub(super) fn sinterstore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    store(txn, args, Combine::Intersection, "sinterstore")
+}
+
+pub(super) fn sunionstore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    store(txn, args, Combine::Union, "sunionstore")
+}
+
+pub(super) fn sdiffstore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    store(txn, args, Combine::Difference, "sdiffstore")
+}
+
+fn store(txn: &mut Txn<'_>, args: Args<'_>, how: Combine, event: &'static str) -> Answer<Reply> {
+    let found = combined(txn, &args[2..], how, usize::MAX)?;
+    let mut target = txn.lookup(args[1])?;
+    let count = found.len();
+    if count == 0 {
+        if txn.remove(&mut target)? {
+            txn.event(&target, b'g', "del");
+        }
+        return Ok(Reply::Integer(0));
+    }
+    let mut meta = txn.new_collection(Kind::Set)?;
+    meta.count = count as u64;
+    let db = txn.db;
+    for member in &found {
+        let key = element_key(txn, meta.version, member);
+        txn.put(db, Space::Elements, &key, b"")?;
+    }
+    txn.store(&mut target, meta)?;
+    txn.event(&target, b's', event);
+    Ok(Reply::count(count))
+}

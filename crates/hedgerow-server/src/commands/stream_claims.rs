@@ -1,0 +1,215 @@
+//! XCLAIM and XAUTOCLAIM: pending entries go from one consumer to another.
+
+use super::Args;
+use super::arguments::{Options, integer, is};
+use super::stream_groups::{Consumer, Group, Pending, found};
+use super::streams::{item, item_reply, parse_bound, parse_id};
+use crate::resp::Reply;
+use crate::store::{Answer, Id, Meta, Stop, Txn};
+
+/// The options of XCLAIM.
+struct Claim {
+    delivered: u64,
+    deliveries: Option<u64>,
+    forces: bool,
+    only_ids: bool,
+    last: Option<Id>,
+}
+
+impl Claim {
+    fn parse(rest: Args<'_>, now: u64) -> Answer<Claim> {
+        let mut claim = Claim {
+            delivered: now,
+            deliveries: None,
+            forces: false,
+            only_ids: false,
+            last: None,
+        };
+        let mut options = Options::new(rest);
+        while let Some(option) = options.next() {
+            match option {
+                _ if is(option, "FORCE") => claim.forces = true,
+                _ if is(option, "JUSTID") => claim.only_ids = true,
+                _ if is(option, "IDLE") => {
+                    let idle = u64::try_from(options.integer()?).unwrap_or(0);
+                    claim.delivered = now.saturating_sub(idle);
+                }
+                _ if is(option, "TIME") => {
+                    let at = u64::try_from(options.integer()?).unwrap_or(0);
+                    claim.delivered = at.min(now);
+                }
+                _ if is(option, "RETRYCOUNT") => {
+                    claim.deliveries = Some(u64::try_from(options.integer()?).unwrap_or(0));
+                }
+                _ if is(option, "LASTID") => claim.last = Some(parse_id(options.value()?, 0)?),
+                _ => {
+                    let option = String::from_utf8_lossy(option);
+                    return Err(Stop::reply(format!(
+                        "ERR Unrecognized XCLAIM option '{option}'"
+                    )));
+                }
+            }
+        }
+        Ok(claim)
+    }
+}
+
+pub(super) fn xclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let wrong = || Stop::reply("ERR Invalid min-idle-time argument for XCLAIM");
+    let least_idle = integer(args[4]).map_err(|_| wrong())?;
+    let least_idle = u64::try_from(least_idle).unwrap_or(0);
+    let mut ids = Vec::new();
+    for word in &args[5..] {
+        match parse_id(word, 0) {
+            Ok(id) => ids.push(id),
+            Err(stop) if ids.is_empty() => return Err(stop),
+            Err(_) => break,
+        }
+    }
+    let now = txn.now;
+    let claim = Claim::parse(&args[5 + ids.len()..], now)?;
+    let (entry, meta, mut group) = found(txn, args[1], args[2], "")?;
+    if let Some(last) = claim.last {
+        group.last = group.last.max(last);
+    }
+    let is_new = Consumer::find(txn, &meta, &group, args[3])?.is_none();
+    let mut consumer = Consumer::seen(txn, &meta, &group, args[3])?;
+    if is_new {
+        txn.event(&entry, b't', "xgroup-createconsumer");
+    }
+    consumer.put(txn, &meta, &group)?;
+    let mut replies = Vec::new();
+    for id in ids {
+        let old = Pending::find(txn, &meta, &group, id)?;
+        let words = item(txn, &meta, id)?;
+        let Some(words) = words else {
+            if let Some(old) = old {
+                old.delete(txn, &meta, &mut group)?;
+            }
+            continue;
+        };
+        let pending = match old {
+            Some(old) if now.saturating_sub(old.delivered) < least_idle => continue,
+            Some(old) => old,
+            None if claim.forces => {
+                group.pending += 1;
+                Consumer::change(txn, &meta, &group, (&consumer.name, 1))?;
+                Pending {
+                    id,
+                    delivered: now,
+                    deliveries: 0,
+                    consumer: consumer.name.clone(),
+                }
+            }
+            None => continue,
+        };
+        take(txn, (&meta, &group), pending, &consumer.name, &claim)?;
+        replies.push(match claim.only_ids {
+            true => Reply::bulk(id.to_string()),
+            false => item_reply((id, words)),
+        });
+    }
+    if !replies.is_empty() {
+        consumer = Consumer::seen(txn, &meta, &group, args[3])?;
+        consumer.active = now;
+        consumer.put(txn, &meta, &group)?;
+    }
+    group.put(txn, &meta)?;
+    Ok(Reply::Array(replies))
+}
+
+/// Gives a pending entry to a consumer.
+fn take(
+    txn: &mut Txn<'_>,
+    (meta, group): (&Meta, &Group),
+    mut pending: Pending,
+    consumer: &[u8],
+    claim: &Claim,
+) -> Answer<()> {
+    if pending.consumer != consumer {
+        Consumer::change(txn, meta, group, (&pending.consumer, -1))?;
+        Consumer::change(txn, meta, group, (consumer, 1))?;
+        pending.consumer = consumer.to_vec();
+    }
+    pending.delivered = claim.delivered;
+    pending.deliveries = match claim.deliveries {
+        Some(deliveries) => deliveries,
+        None => pending.deliveries + u64::from(!claim.only_ids),
+    };
+    pending.put(txn, meta, group)
+}
+
+pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let wrong = || Stop::reply("ERR Invalid min-idle-time argument for XAUTOCLAIM");
+    let least_idle = integer(args[4]).map_err(|_| wrong())?;
+    let least_idle = u64::try_from(least_idle).unwrap_or(0);
+    let from = parse_bound(args[5], false)?;
+    let (mut count, mut only_ids) = (100, false);
+    let mut options = Options::new(&args[6..]);
+    while let Some(option) = options.next() {
+        match option {
+            _ if is(option, "COUNT") => {
+                let given = options.integer()?;
+                let in_range = (1..=i64::MAX / 16).contains(&given);
+                if !in_range {
+                    return Err(Stop::reply("ERR COUNT must be > 0"));
+                }
+                count = given as usize;
+            }
+            _ if is(option, "JUSTID") => only_ids = true,
+            _ => return Err(Stop::syntax()),
+        }
+    }
+    let (entry, meta, mut group) = found(txn, args[1], args[2], "")?;
+    let is_new = Consumer::find(txn, &meta, &group, args[3])?.is_none();
+    let mut consumer = Consumer::seen(txn, &meta, &group, args[3])?;
+    if is_new {
+        txn.event(&entry, b't', "xgroup-createconsumer");
+    }
+    consumer.put(txn, &meta, &group)?;
+    let now = txn.now;
+    let claim = Claim {
+        delivered: now,
+        deliveries: None,
+        forces: false,
+        only_ids,
+        last: None,
+    };
+    // Ten times as many are looked at as are claimed, so that the call is short.
+    let looked_at = count.saturating_mul(10).saturating_add(1);
+    let pending = Pending::range(txn, (&meta, &group), (from, Id::MAX), looked_at, |_| true)?;
+    let (mut next, mut replies, mut gone, mut left) = (None, Vec::new(), Vec::new(), count);
+    for (place, pending) in pending.into_iter().enumerate() {
+        if left == 0 || place + 1 == looked_at {
+            next = Some(pending.id);
+            break;
+        }
+        let id = pending.id;
+        let Some(words) = item(txn, &meta, id)? else {
+            pending.delete(txn, &meta, &mut group)?;
+            gone.push(Reply::bulk(id.to_string()));
+            left -= 1;
+            continue;
+        };
+        if now.saturating_sub(pending.delivered) < least_idle {
+            continue;
+        }
+        take(txn, (&meta, &group), pending, &consumer.name, &claim)?;
+        replies.push(match only_ids {
+            true => Reply::bulk(id.to_string()),
+            false => item_reply((id, words)),
+        });
+        left -= 1;
+    }
+    if !replies.is_empty() {
+        consumer = Consumer::seen(txn, &meta, &group, args[3])?;
+        consumer.active = now;
+        consumer.put(txn, &meta, &group)?;
+    }
+    group.put(txn, &meta)?;
+    Ok(Reply::Array(vec![
+        Reply::bulk(next.unwrap_or_default().to_string()),
+        Reply::Array(replies),
+        Reply::Array(gone),
+    ]))
+}

@@ -1,0 +1,583 @@
+//! Streams: entries in the order of their ids. Groups of consumers are in `stream_groups.rs`.
+
+use super::Args;
+use super::arguments::{Options, integer, is};
+use super::stream_groups;
+use crate::number;
+use crate::resp::Reply;
+use crate::store::{Answer, Entry, Id, Kind, Meta, Space, Stop, Txn};
+
+/// An entry: its id, and fields and values in turn.
+pub(super) type Item = (Id, Vec<Vec<u8>>);
+
+pub(super) fn stream(txn: &mut Txn<'_>, key: &[u8]) -> Answer<Entry> {
+    txn.lookup_kind(key, Kind::Stream)
+}
+
+pub(super) fn no_such_key() -> Stop {
+    Stop::reply("ERR no such key")
+}
+
+fn item_key(meta: &Meta, id: Id) -> Vec<u8> {
+    [&meta.version.to_be_bytes()[..], &id.to_bytes()].concat()
+}
+
+fn encode(words: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for word in words {
+        out.extend_from_slice(&(word.len() as u32).to_be_bytes());
+        out.extend_from_slice(word);
+    }
+    out
+}
+
+fn decode(mut stored: &[u8]) -> Vec<Vec<u8>> {
+    let mut words = Vec::new();
+    while let Some((length, rest)) = stored.split_first_chunk::<4>() {
+        let length = (u32::from_be_bytes(*length) as usize).min(rest.len());
+        let (word, rest) = rest.split_at(length);
+        words.push(word.to_vec());
+        stored = rest;
+    }
+    words
+}
+
+// ---- ids ----
+
+fn invalid_id() -> Stop {
+    Stop::reply("ERR Invalid stream ID specified as stream command argument")
+}
+
+/// An id; `number` is used if only the time is given.
+pub(super) fn parse_id(text: &[u8], number: u64) -> Answer<Id> {
+    let digits = |text: &[u8]| -> Option<u64> {
+        let is_digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+        let text = std::str::from_utf8(text).ok().filter(|_| is_digits)?;
+        text.parse().ok()
+    };
+    let parsed = match text.iter().position(|it| *it == b'-') {
+        None => digits(text).map(|millis| Id { millis, number }),
+        Some(place) => {
+            let millis = digits(&text[..place]);
+            let pair = millis.zip(digits(&text[place + 1..]));
+            pair.map(|(millis, number)| Id { millis, number })
+        }
+    };
+    parsed.ok_or_else(invalid_id)
+}
+
+/// The first or last id of a range: `-`, `+`, an id, or `(` and an id that is not in it.
+pub(super) fn parse_bound(text: &[u8], is_end: bool) -> Answer<Id> {
+    let number = if is_end { u64::MAX } else { 0 };
+    match text {
+        b"-" => Ok(Id::default()),
+        b"+" => Ok(Id::MAX),
+        [b'(', id @ ..] => {
+            let id = parse_id(id, number)?;
+            let (beside, which) = match is_end {
+                true => (id.before(), "end"),
+                false => (id.next(), "start"),
+            };
+            let none = || Stop::reply(format!("ERR invalid {which} ID for the interval"));
+            beside.ok_or_else(none)
+        }
+        id => parse_id(id, number),
+    }
+}
+
+// ---- entries ----
+
+/// The entries from `from` to `to`, at most `count`, forwards or backwards.
+pub(super) fn items(
+    txn: &mut Txn<'_>,
+    meta: &Meta,
+    (from, to): (Id, Id),
+    (count, reversed): (usize, bool),
+) -> Answer<Vec<Item>> {
+    let from = from.max(meta.ends.first);
+    let to = to.min(meta.ends.last);
+    if from > to || meta.count == 0 {
+        return Ok(Vec::new());
+    }
+    let end = match to.next() {
+        Some(next) => item_key(meta, next),
+        None => (meta.version + 1).to_be_bytes().to_vec(),
+    };
+    let steps = meta.count.min(count as u64);
+    let db = txn.db;
+    let scan = txn.scan(db, Space::Ordered, item_key(meta, from)..end, steps)?;
+    let item = |item: Answer<(hedgerow::Slice, hedgerow::Slice)>| {
+        let (key, value) = item?;
+        let id = key.get(8..24).and_then(|it| it.try_into().ok());
+        Ok((id.map_or(Id::default(), Id::of_bytes), decode(&value)))
+    };
+    match reversed {
+        false => scan.take(count).map(item).collect(),
+        true => scan.rev().take(count).map(item).collect(),
+    }
+}
+
+/// The fields and values of an entry.
+pub(super) fn item(txn: &mut Txn<'_>, meta: &Meta, id: Id) -> Answer<Option<Vec<Vec<u8>>>> {
+    let db = txn.db;
+    let stored = txn.get(db, Space::Ordered, &item_key(meta, id))?;
+    Ok(stored.map(|it| decode(&it)))
+}
+
+pub(super) fn item_reply((id, words): Item) -> Reply {
+    Reply::Array(vec![Reply::bulk(id.to_string()), Reply::bulks(words)])
+}
+
+/// Deletes an entry that is there.
+fn delete(txn: &mut Txn<'_>, meta: &mut Meta, id: Id) -> Answer<()> {
+    let db = txn.db;
+    txn.delete(db, Space::Ordered, &item_key(meta, id))?;
+    meta.count -= 1;
+    Ok(())
+}
+
+/// Finds the first entry again, after the one that was it is gone.
+fn update_first(txn: &mut Txn<'_>, meta: &mut Meta) -> Answer<()> {
+    let first = items(txn, meta, (meta.ends.first, Id::MAX), (1, false))?;
+    meta.ends.first = first.first().map_or(Id::default(), |it| it.0);
+    if meta.count == 0 {
+        // Every entry that comes is behind the last.
+        meta.ends.first = meta.ends.last;
+    }
+    Ok(())
+}
+
+/// A way to remove entries from the beginning.
+#[derive(Debug, Clone, Copy)]
+enum Trim {
+    /// So many stay.
+    Length(u64),
+    /// Those with lower ids go.
+    Below(Id),
+}
+
+impl Trim {
+    /// The trimming that `option` names, and its limit.
+    fn parse(option: &[u8], options: &mut Options<'_>) -> Answer<Trim> {
+        let by_length = is(option, "MAXLEN");
+        let mut value = options.value()?;
+        if value == b"=" || value == b"~" {
+            value = options.value()?;
+        }
+        if !by_length {
+            return Ok(Trim::Below(parse_id(value, 0)?));
+        }
+        let length = integer(value)?;
+        let wrong = |_| Stop::reply("ERR The MAXLEN argument must be >= 0.");
+        Ok(Trim::Length(u64::try_from(length).map_err(wrong)?))
+    }
+
+    /// Removes entries. Returns how many.
+    fn run(self, txn: &mut Txn<'_>, meta: &mut Meta, limit: u64) -> Answer<u64> {
+        let (to, most) = match self {
+            Trim::Length(length) => (Id::MAX, meta.count.saturating_sub(length)),
+            Trim::Below(id) => match id.before() {
+                None => return Ok(0),
+                Some(last) => (last, meta.count),
+            },
+        };
+        let most = most.min(limit);
+        if most == 0 {
+            return Ok(0);
+        }
+        let found = items(txn, meta, (Id::default(), to), (most as usize, false))?;
+        for (id, _) in &found {
+            delete(txn, meta, *id)?;
+            meta.ends.deleted = meta.ends.deleted.max(*id);
+        }
+        if !found.is_empty() {
+            update_first(txn, meta)?;
+        }
+        Ok(found.len() as u64)
+    }
+}
+
+/// The options of XADD and XTRIM.
+#[derive(Default)]
+struct TrimOptions {
+    trim: Option<Trim>,
+    approximate: bool,
+    limit: Option<u64>,
+    only_old: bool,
+    /// The arguments that were options.
+    taken: usize,
+}
+
+impl TrimOptions {
+    fn parse(rest: Args<'_>, is_add: bool) -> Answer<TrimOptions> {
+        let (mut parsed, mut options) = (TrimOptions::default(), Options::new(rest));
+        loop {
+            parsed.taken = rest.len() - options.left();
+            let Some(option) = options.next() else {
+                break;
+            };
+            match option {
+                _ if is(option, "MAXLEN") || is(option, "MINID") => {
+                    if parsed.trim.is_some() {
+                        return Err(Stop::reply(
+                            "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
+                        ));
+                    }
+                    parsed.approximate = rest.get(parsed.taken + 1).is_some_and(|it| *it == b"~");
+                    parsed.trim = Some(Trim::parse(option, &mut options)?);
+                }
+                _ if is(option, "LIMIT") => {
+                    let wrong = |_| Stop::reply("ERR The LIMIT argument must be >= 0.");
+                    let limit = u64::try_from(options.integer()?).map_err(wrong)?;
+                    parsed.limit = Some(if limit == 0 { u64::MAX } else { limit });
+                }
+                _ if is_add && is(option, "NOMKSTREAM") => parsed.only_old = true,
+                _ if is_add => break,
+                _ => return Err(Stop::syntax()),
+            }
+        }
+        if parsed.limit.is_some() && !parsed.approximate {
+            return Err(Stop::reply(
+                "ERR syntax error, LIMIT cannot be used without the special ~ option",
+            ));
+        }
+        Ok(parsed)
+    }
+
+    fn run(&self, txn: &mut Txn<'_>, meta: &mut Meta) -> Answer<u64> {
+        match self.trim {
+            None => Ok(0),
+            Some(trim) => trim.run(txn, meta, self.limit.unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+/// The id of a new entry: `*`, a time and `*`, or an id.
+fn new_id(text: &[u8], last: Id, now: u64) -> Answer<Id> {
+    let exhausted = || {
+        Stop::reply("ERR The stream has exhausted the last possible ID, unable to add more items")
+    };
+    let too_small = || {
+        Stop::reply(
+            "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+        )
+    };
+    let of_time = |millis: u64| match millis {
+        _ if millis > last.millis => Some(Id { millis, number: 0 }),
+        _ => last.next(),
+    };
+    if last == Id::MAX {
+        return Err(exhausted());
+    }
+    if text == b"*" {
+        return of_time(now).ok_or_else(exhausted);
+    }
+    if let Some(millis) = text.strip_suffix(b"-*") {
+        let millis = parse_id(millis, 0)?.millis;
+        let id = match millis == 0 && last == Id::default() {
+            true => last.next(),
+            false => of_time(millis),
+        };
+        return id.filter(|it| it.millis == millis).ok_or_else(too_small);
+    }
+    let id = parse_id(text, 0)?;
+    if id == Id::default() {
+        return Err(Stop::reply(
+            "ERR The ID specified in XADD must be greater than 0-0",
+        ));
+    }
+    if id <= last { Err(too_small()) } else { Ok(id) }
+}
+
+pub(super) fn xadd(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let options = TrimOptions::parse(&args[2..], true)?;
+    let wrong = || Stop::reply("ERR wrong number of arguments for 'xadd' command");
+    let (id, words) = args[2 + options.taken..].split_first().ok_or_else(wrong)?;
+    // The id is looked at first, also if the rest is wrong.
+    if *id != b"*" && !id.ends_with(b"-*") {
+        parse_id(id, 0)?;
+    }
+    if words.is_empty() || words.len() % 2 != 0 {
+        return Err(wrong());
+    }
+    let mut entry = stream(txn, args[1])?;
+    if !entry.exists() && options.only_old {
+        return Ok(Reply::Null);
+    }
+    let mut meta = txn.collection(&entry, Kind::Stream)?;
+    let id = new_id(id, meta.ends.last, txn.now)?;
+    let db = txn.db;
+    txn.put(db, Space::Ordered, &item_key(&meta, id), &encode(words))?;
+    if meta.count == 0 {
+        meta.ends.first = id;
+    }
+    meta.count += 1;
+    meta.ends.last = id;
+    meta.ends.added += 1;
+    let trimmed = options.run(txn, &mut meta)?;
+    txn.store(&mut entry, meta)?;
+    txn.event(&entry, b't', "xadd");
+    if trimmed > 0 {
+        txn.event(&entry, b't', "xtrim");
+    }
+    txn.ready(&entry);
+    Ok(Reply::bulk(id.to_string()))
+}
+
+pub(super) fn xtrim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let options = TrimOptions::parse(&args[2..], false)?;
+    if options.trim.is_none() {
+        return Err(Stop::syntax());
+    }
+    let mut entry = stream(txn, args[1])?;
+    let Some(mut meta) = entry.meta().cloned() else {
+        return Ok(Reply::Integer(0));
+    };
+    let trimmed = options.run(txn, &mut meta)?;
+    if trimmed > 0 {
+        txn.store(&mut entry, meta)?;
+        txn.event(&entry, b't', "xtrim");
+    }
+    Ok(Reply::Integer(trimmed as i64))
+}
+
+pub(super) fn xlen(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    Ok(Reply::Integer(stream(txn, args[1])?.count() as i64))
+}
+
+pub(super) fn xrange(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    range(txn, args, false)
+}
+
+pub(super) fn xrevrange(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    range(txn, args, true)
+}
+
+fn range(txn: &mut Txn<'_>, args: Args<'_>, reversed: bool) -> Answer<Reply> {
+    let (first, last) = if reversed { (3, 2) } else { (2, 3) };
+    let (from, to) = (
+        parse_bound(args[first], false)?,
+        parse_bound(args[last], true)?,
+    );
+    let mut count = usize::MAX;
+    let mut options = Options::new(&args[4..]);
+    while let Some(option) = options.next() {
+        match is(option, "COUNT") {
+            true => count = usize::try_from(options.integer()?).unwrap_or(0),
+            false => return Err(Stop::syntax()),
+        }
+    }
+    let entry = stream(txn, args[1])?;
+    if count == 0 {
+        return Ok(Reply::NullArray);
+    }
+    let found = match entry.meta().cloned() {
+        None => Vec::new(),
+        Some(meta) => items(txn, &meta, (from, to), (count, reversed))?,
+    };
+    Ok(Reply::Array(found.into_iter().map(item_reply).collect()))
+}
+
+pub(super) fn xdel(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let ids = args[2..].iter().map(|it| parse_id(it, 0));
+    let ids = ids.collect::<Answer<Vec<Id>>>()?;
+    let mut entry = stream(txn, args[1])?;
+    let Some(mut meta) = entry.meta().cloned() else {
+        return Ok(Reply::Integer(0));
+    };
+    let (before, mut first_is_gone) = (meta.count, false);
+    for id in ids {
+        if item(txn, &meta, id)?.is_some() {
+            delete(txn, &mut meta, id)?;
+            meta.ends.deleted = meta.ends.deleted.max(id);
+            first_is_gone |= id == meta.ends.first;
+        }
+    }
+    let deleted = before - meta.count;
+    if deleted > 0 {
+        if first_is_gone {
+            update_first(txn, &mut meta)?;
+        }
+        txn.store(&mut entry, meta)?;
+        txn.event(&entry, b't', "xdel");
+    }
+    Ok(Reply::Integer(deleted as i64))
+}
+
+pub(super) fn xsetid(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let last = parse_id(args[2], 0)?;
+    let (mut added, mut deleted) = (None, None);
+    let mut options = Options::new(&args[3..]);
+    while let Some(option) = options.next() {
+        match option {
+            _ if is(option, "ENTRIESADDED") => {
+                let wrong = |_| Stop::reply("ERR entries_added must be positive");
+                added = Some(u64::try_from(options.integer()?).map_err(wrong)?);
+            }
+            _ if is(option, "MAXDELETEDID") => deleted = Some(parse_id(options.value()?, 0)?),
+            _ => return Err(Stop::syntax()),
+        }
+    }
+    if deleted.is_some_and(|it| it > last) {
+        return Err(Stop::reply(
+            "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
+        ));
+    }
+    let mut entry = stream(txn, args[1])?;
+    let mut meta = entry.meta().cloned().ok_or_else(no_such_key)?;
+    let top = items(txn, &meta, (Id::default(), Id::MAX), (1, true))?;
+    if top.first().is_some_and(|it| it.0 > last) {
+        return Err(Stop::reply(
+            "ERR The ID specified in XSETID is smaller than the target stream top item",
+        ));
+    }
+    if added.is_some_and(|it| it < meta.count) {
+        return Err(Stop::reply(
+            "ERR The entries_added specified in XSETID is smaller than the target stream length",
+        ));
+    }
+    meta.ends.last = last;
+    meta.ends.added = added.unwrap_or(meta.ends.added);
+    meta.ends.deleted = deleted.unwrap_or(meta.ends.deleted);
+    if meta.count == 0 {
+        meta.ends.first = last;
+    }
+    txn.store(&mut entry, meta)?;
+    txn.event(&entry, b't', "xsetid");
+    Ok(Reply::OK)
+}
+
+// ---- XREAD and XREADGROUP ----
+
+/// The arguments of a read.
+struct Read<'a> {
+    count: usize,
+    blocks: bool,
+    group: Option<(&'a [u8], &'a [u8])>,
+    no_ack: bool,
+    keys: Args<'a>,
+    ids: Args<'a>,
+    /// The place of the ids among the arguments.
+    at: usize,
+}
+
+impl<'a> Read<'a> {
+    fn parse(args: Args<'a>) -> Answer<Read<'a>> {
+        let is_group = is(args[0], "XREADGROUP");
+        let mut read = Read {
+            count: usize::MAX,
+            blocks: false,
+            group: None,
+            no_ack: false,
+            keys: &[],
+            ids: &[],
+            at: 0,
+        };
+        let mut options = Options::new(&args[1..]);
+        while let Some(option) = options.next() {
+            match option {
+                _ if is(option, "COUNT") => {
+                    let count = options.integer()?;
+                    read.count = usize::try_from(count)
+                        .ok()
+                        .filter(|it| *it > 0)
+                        .unwrap_or(usize::MAX);
+                }
+                _ if is(option, "BLOCK") => {
+                    let wrong = || Stop::reply("ERR timeout is not an integer or out of range");
+                    let millis = number::integer(options.value()?).ok_or_else(wrong)?;
+                    if millis < 0 {
+                        return Err(Stop::reply("ERR timeout is negative"));
+                    }
+                    read.blocks = true;
+                }
+                _ if is(option, "GROUP") && is_group => {
+                    read.group = Some((options.value()?, options.value()?));
+                }
+                _ if is(option, "NOACK") && is_group => read.no_ack = true,
+                _ if is(option, "STREAMS") => {
+                    let names = args.len() - options.left();
+                    let (keys, ids) = args[names..].split_at(options.left() / 2);
+                    let name = if is_group { "XREADGROUP" } else { "XREAD" };
+                    if keys.is_empty() || keys.len() != ids.len() {
+                        return Err(Stop::reply(format!(
+                            "ERR Unbalanced '{}' list of streams: for each stream key an ID or '$' must be specified.",
+                            name.to_lowercase()
+                        )));
+                    }
+                    (read.keys, read.ids, read.at) = (keys, ids, names + keys.len());
+                    break;
+                }
+                _ => return Err(Stop::syntax()),
+            }
+        }
+        if read.keys.is_empty() {
+            return Err(Stop::syntax());
+        }
+        if is_group && read.group.is_none() {
+            return Err(Stop::reply("ERR Missing GROUP option for XREADGROUP"));
+        }
+        Ok(read)
+    }
+}
+
+pub(super) fn xread(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let read = Read::parse(args)?;
+    let mut words: Vec<Vec<u8>> = args.iter().map(|it| it.to_vec()).collect();
+    let (mut found, mut waits) = (Vec::new(), true);
+    for (place, (key, id)) in read.keys.iter().zip(read.ids).enumerate() {
+        let items = match read.group {
+            None => read_items(txn, key, id, read.count, &mut words[read.at + place])?,
+            Some(group) => {
+                let options = (read.count, read.no_ack);
+                // A consumer never waits for entries that it has read before.
+                waits &= *id == b">";
+                stream_groups::read(txn, (*key, *id), group, options)?
+            }
+        };
+        if let Some(items) = items {
+            found.push((Reply::bulk(key), Reply::Array(items)));
+        }
+    }
+    if !found.is_empty() {
+        return Ok(match txn.resp3 {
+            true => Reply::Map(found),
+            false => {
+                let pair = |(key, items)| Reply::Array(vec![key, items]);
+                Reply::Array(found.into_iter().map(pair).collect())
+            }
+        });
+    }
+    Ok(match read.blocks && waits {
+        true => Reply::WaitWith(words),
+        false => Reply::NullArray,
+    })
+}
+
+/// The entries behind an id. `$` becomes the id of the last entry.
+fn read_items(
+    txn: &mut Txn<'_>,
+    key: &[u8],
+    id: &[u8],
+    count: usize,
+    word: &mut Vec<u8>,
+) -> Answer<Option<Vec<Reply>>> {
+    if id == b">" {
+        return Err(Stop::reply(
+            "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+        ));
+    }
+    let entry = txn.lookup_awaited(key, Kind::Stream)?;
+    let meta = entry.and_then(|it| it.meta().cloned());
+    let last = meta.as_ref().map_or(Id::default(), |it| it.ends.last);
+    if id == b"$" {
+        *word = last.to_string().into_bytes();
+        return Ok(None);
+    }
+    let from = parse_id(id, 0)?.next();
+    let (Some(meta), Some(from)) = (meta, from) else {
+        return Ok(None);
+    };
+    let found = items(txn, &meta, (from, Id::MAX), (count, false))?;
+    Ok((!found.is_empty()).then(|| found.into_iter().map(item_reply).collect()))
+}

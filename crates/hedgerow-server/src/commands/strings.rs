@@ -1,0 +1,431 @@
+//! Strings, and counters, which are strings of digits.
+
+use super::Args;
+use super::arguments::{Options, expiry, float, integer, is, slice};
+use crate::number;
+use crate::resp::Reply;
+use crate::store::{Answer, Entry, Kind, Meta, Stop, Text, Txn};
+
+/// The bytes of a string: a value of the engine, with what stands in front of it.
+pub(crate) const STRING_BYTES_MAX: usize = (64 << 20) - 64;
+
+/// The value of a string as a reply.
+pub(crate) fn reply(entry: &Entry) -> Reply {
+    match entry.meta().map(|meta| &meta.value) {
+        None => Reply::Null,
+        Some(Text::Stored(value, from)) => Reply::Stored(value.clone(), *from),
+        Some(Text::New(bytes)) => Reply::bulk(bytes),
+    }
+}
+
+pub(super) fn bytes(entry: &Entry) -> &[u8] {
+    entry.meta().map_or(&[], |meta| meta.value.bytes())
+}
+
+pub(super) fn string(txn: &mut Txn<'_>, key: &[u8]) -> Answer<Entry> {
+    txn.lookup_kind(key, Kind::String)
+}
+
+/// Stores a string that keeps the time of expiry.
+pub(super) fn store(
+    txn: &mut Txn<'_>,
+    entry: &mut Entry,
+    value: Vec<u8>,
+    event: &'static str,
+) -> Answer<()> {
+    let expires = entry.expires();
+    txn.store(entry, Meta::string(value, expires))?;
+    txn.event(entry, b'$', event);
+    Ok(())
+}
+
+fn check_bytes(bytes: usize) -> Answer<()> {
+    if bytes <= STRING_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Stop::reply(
+        "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+    ))
+}
+
+pub(super) fn get(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    Ok(reply(&string(txn, args[1])?))
+}
+
+/// The options of SET.
+#[derive(Default)]
+struct SetOptions {
+    only_new: bool,
+    only_old: bool,
+    returns_old: bool,
+    keeps_expiry: bool,
+    expires: u64,
+}
+
+impl SetOptions {
+    fn parse(txn: &Txn<'_>, rest: Args<'_>) -> Answer<SetOptions> {
+        let (mut parsed, mut options) = (SetOptions::default(), Options::new(rest));
+        while let Some(option) = options.next() {
+            let has_expiry = parsed.keeps_expiry || parsed.expires > 0;
+            match option {
+                _ if is(option, "NX") && !parsed.only_old => parsed.only_new = true,
+                _ if is(option, "XX") && !parsed.only_new => parsed.only_old = true,
+                _ if is(option, "GET") => parsed.returns_old = true,
+                _ if is(option, "KEEPTTL") && !has_expiry => parsed.keeps_expiry = true,
+                _ if is_expiry(option) && !has_expiry => {
+                    parsed.expires = expiry(options.value()?, option, txn.now, "set")?;
+                }
+                _ => return Err(Stop::syntax()),
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+fn is_expiry(option: &[u8]) -> bool {
+    ["EX", "PX", "EXAT", "PXAT"]
+        .iter()
+        .any(|word| is(option, word))
+}
+
+pub(super) fn set(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let options = SetOptions::parse(txn, &args[3..])?;
+    let mut entry = match options.returns_old {
+        true => string(txn, args[1])?,
+        false => txn.lookup(args[1])?,
+    };
+    let old = match options.returns_old {
+        true => Some(reply(&entry)),
+        false => None,
+    };
+    let refused = if entry.exists() {
+        options.only_new
+    } else {
+        options.only_old
+    };
+    if refused {
+        return Ok(old.unwrap_or(Reply::Null));
+    }
+    let expires = match options.keeps_expiry {
+        true => entry.expires(),
+        false => options.expires,
+    };
+    set_to(txn, &mut entry, args[2], expires)?;
+    Ok(old.unwrap_or(Reply::OK))
+}
+
+fn set_to(txn: &mut Txn<'_>, entry: &mut Entry, value: &[u8], expires: u64) -> Answer<()> {
+    check_bytes(value.len())?;
+    if expires > 0 && expires <= txn.now {
+        // It is expired before anyone can see it.
+        if txn.remove(entry)? {
+            txn.event(entry, b'g', "del");
+        }
+        return Ok(());
+    }
+    txn.store(entry, Meta::string(value.to_vec(), expires))?;
+    txn.event(entry, b'$', "set");
+    if expires > 0 {
+        txn.event(entry, b'g', "expire");
+    }
+    Ok(())
+}
+
+pub(super) fn setnx(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let mut entry = txn.lookup(args[1])?;
+    if entry.exists() {
+        return Ok(Reply::Integer(0));
+    }
+    set_to(txn, &mut entry, args[2], 0)?;
+    Ok(Reply::Integer(1))
+}
+
+pub(super) fn setex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    set_expiring(txn, args, "EX", "setex")
+}
+
+pub(super) fn psetex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    set_expiring(txn, args, "PX", "psetex")
+}
+
+fn set_expiring(txn: &mut Txn<'_>, args: Args<'_>, unit: &str, name: &str) -> Answer<Reply> {
+    let expires = expiry(args[2], unit.as_bytes(), txn.now, name)?;
+    let mut entry = txn.lookup(args[1])?;
+    set_to(txn, &mut entry, args[3], expires)?;
+    Ok(Reply::OK)
+}
+
+pub(super) fn getset(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let mut entry = string(txn, args[1])?;
+    let old = reply(&entry);
+    set_to(txn, &mut entry, args[2], 0)?;
+    Ok(old)
+}
+
+pub(super) fn getdel(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let mut entry = string(txn, args[1])?;
+    let old = reply(&entry);
+    if txn.remove(&mut entry)? {
+        txn.event(&entry, b'g', "del");
+    }
+    Ok(old)
+}
+
+pub(super) fn getex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let mut options = Options::new(&args[2..]);
+    let expires = match options.next() {
+        None => None,
+        Some(option) if is(option, "PERSIST") => Some(0),
+        Some(option) if is_expiry(option) => {
+            Some(expiry(options.value()?, option, txn.now, "getex")?)
+        }
+        Some(_) => return Err(Stop::syntax()),
+    };
+    if options.left() > 0 {
+        return Err(Stop::syntax());
+    }
+    let mut entry = string(txn, args[1])?;
+    let old = reply(&entry);
+    let (Some(expires), Some(meta)) = (expires, entry.meta().cloned()) else {
+        return Ok(old);
+    };
+    if expires > 0 && expires <= txn.now {
+        txn.remove(&mut entry)?;
+        txn.event(&entry, b'g', "del");
+    } else if expires != meta.expires {
+        txn.store(&mut entry, Meta { expires, ..meta })?;
+        let name = if expires > 0 { "expire" } else { "persist" };
+        txn.event(&entry, b'g', name);
+    }
+    Ok(old)
+}
+
+pub(super) fn mget(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let entries = txn.lookup_all(&args[1..])?;
+    let value = |entry: &Entry| match entry.meta() {
+        Some(meta) if meta.kind == Kind::String => reply(entry),
+        _ => Reply::Null,
+    };
+    Ok(Reply::Array(entries.iter().map(value).collect()))
+}
+
+pub(super) fn mset(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    set_all(txn, args, false, "mset")?;
+    Ok(Reply::OK)
+}
+
+pub(super) fn msetnx(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let done = set_all(txn, args, true, "msetnx")?;
+    Ok(Reply::Integer(i64::from(done)))
+}
+
+fn set_all(txn: &mut Txn<'_>, args: Args<'_>, only_new: bool, name: &str) -> Answer<bool> {
+    let (pairs, rest) = args[1..].as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(Stop::reply(format!(
+            "ERR wrong number of arguments for '{name}' command"
+        )));
+    }
+    let keys: Vec<_> = pairs.iter().map(|pair| pair[0]).collect();
+    let found = txn.lookup_all(&keys)?;
+    if only_new && found.iter().any(Entry::exists) {
+        return Ok(false);
+    }
+    for [key, value] in pairs {
+        // A key may be there twice.
+        let mut entry = txn.lookup(key)?;
+        set_to(txn, &mut entry, value, 0)?;
+    }
+    Ok(true)
+}
+
+pub(super) fn append(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let mut entry = string(txn, args[1])?;
+    let old = bytes(&entry);
+    check_bytes(old.len().saturating_add(args[2].len()))?;
+    let value = [old, args[2]].concat();
+    let length = value.len();
+    store(txn, &mut entry, value, "append")?;
+    Ok(Reply::count(length))
+}
+
+pub(super) fn strlen(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    Ok(Reply::count(bytes(&string(txn, args[1])?).len()))
+}
+
+pub(super) fn getrange(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let (start, stop) = (integer(args[2])?, integer(args[3])?);
+    let entry = string(txn, args[1])?;
+    let value = bytes(&entry);
+    if start < 0 && stop < 0 && start > stop {
+        return Ok(Reply::bulk(""));
+    }
+    let part = slice(start, stop.max(-(value.len() as i64)), value.len() as u64);
+    let part = part.map_or(&value[..0], |it| {
+        &value[*it.start() as usize..=*it.end() as usize]
+    });
+    Ok(Reply::bulk(part))
+}
+
+pub(super) fn setrange(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let offset = usize::try_from(integer(args[2])?)
+        .map_err(|_| Stop::reply("ERR offset is out of range"))?;
+    let mut entry = string(txn, args[1])?;
+    let old = bytes(&entry);
+    if args[3].is_empty() {
+        return Ok(Reply::count(old.len()));
+    }
+    let end = offset.saturating_add(args[3].len());
+    check_bytes(end)?;
+    let mut value = old.to_vec();
+    value.resize(value.len().max(end), 0);
+    value[offset..end].copy_from_slice(args[3]);
+    let length = value.len();
+    store(txn, &mut entry, value, "setrange")?;
+    Ok(Reply::count(length))
+}
+
+pub(super) fn incr(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    add(txn, args[1], 1)
+}
+
+pub(super) fn decr(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    add(txn, args[1], -1)
+}
+
+pub(super) fn incrby(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    add(txn, args[1], integer(args[2])?)
+}
+
+pub(super) fn decrby(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let by = integer(args[2])?.checked_neg();
+    let by = by.ok_or_else(|| Stop::reply("ERR decrement would overflow"))?;
+    add(txn, args[1], by)
+}
+
+fn add(txn: &mut Txn<'_>, key: &[u8], by: i64) -> Answer<Reply> {
+    let mut entry = string(txn, key)?;
+    let old = match entry.meta() {
+        Some(meta) => integer(meta.value.bytes())?,
+        None => 0,
+    };
+    let overflow = || Stop::reply("ERR increment or decrement would overflow");
+    let new = old.checked_add(by).ok_or_else(overflow)?;
+    store(txn, &mut entry, new.to_string().into_bytes(), "incrby")?;
+    Ok(Reply::Integer(new))
+}
+
+pub(super) fn incrbyfloat(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    float(args[2])?;
+    let mut entry = string(txn, args[1])?;
+    let old = match entry.meta() {
+        Some(meta) => meta.value.bytes(),
+        None => b"0",
+    };
+    let new = sum(old, args[2], "ERR value is not a valid float")?;
+    store(txn, &mut entry, new.clone().into_bytes(), "incrbyfloat")?;
+    Ok(Reply::bulk(new))
+}
+
+/// The sum of two numbers as text, never with an exponent. Decimals are added as decimals.
+pub(super) fn sum(old: &[u8], by: &[u8], wrong: &str) -> Answer<String> {
+    let number = |text| number::parse_float(text).ok_or_else(|| Stop::reply(wrong));
+    let sum = number(old)? + number(by)?;
+    if !sum.is_finite() {
+        return Err(Stop::reply("ERR increment would produce NaN or Infinity"));
+    }
+    Ok(number::decimal_sum(old, by).unwrap_or_else(|| number::plain_float(sum)))
+}
+
+/// The longest common subsequence. Time and memory: the product of the lengths.
+pub(super) fn lcs(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let (mut wants_length, mut wants_places, mut with_lengths, mut least) =
+        (false, false, false, 0);
+    let mut options = Options::new(&args[3..]);
+    while let Some(option) = options.next() {
+        match option {
+            _ if is(option, "LEN") => wants_length = true,
+            _ if is(option, "IDX") => wants_places = true,
+            _ if is(option, "WITHMATCHLEN") => with_lengths = true,
+            _ if is(option, "MINMATCHLEN") => least = options.integer()?.max(0) as usize,
+            _ => return Err(Stop::syntax()),
+        }
+    }
+    if wants_length && wants_places {
+        return Err(Stop::reply(
+            "ERR If you want both the length and indexes, please just use IDX.",
+        ));
+    }
+    let entries = txn.lookup_all(&args[1..3])?;
+    if entries
+        .iter()
+        .any(|it| it.meta().is_some_and(Meta::is_collection))
+    {
+        return Err(Stop::reply(
+            "ERR The specified keys must contain string values",
+        ));
+    }
+    let (a, b) = (bytes(&entries[0]), bytes(&entries[1]));
+    if a.len().saturating_mul(b.len()) > STRING_BYTES_MAX {
+        return Err(Stop::reply(
+            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
+        ));
+    }
+    let width = b.len() + 1;
+    let mut lengths = vec![0u32; (a.len() + 1) * width];
+    for (i, x) in a.iter().enumerate() {
+        for (j, y) in b.iter().enumerate() {
+            let above = lengths[i * width + j + 1].max(lengths[(i + 1) * width + j]);
+            let both = lengths[i * width + j] + 1;
+            lengths[(i + 1) * width + j + 1] = if x == y { both } else { above };
+        }
+    }
+    let total = i64::from(lengths[a.len() * width + b.len()]);
+    if wants_length {
+        return Ok(Reply::Integer(total));
+    }
+    let matches = common_runs(a, b, &lengths);
+    if !wants_places {
+        let mut common = Vec::new();
+        for (i, _, length) in matches.iter().rev() {
+            common.extend_from_slice(&a[*i..i + length]);
+        }
+        return Ok(Reply::Bulk(common));
+    }
+    let place = |from: usize, length: usize| {
+        Reply::Array(vec![Reply::count(from), Reply::count(from + length - 1)])
+    };
+    let found = matches.into_iter().filter(|it| it.2 >= least);
+    let found = found.map(|(i, j, length)| {
+        let mut parts = vec![place(i, length), place(j, length)];
+        if with_lengths {
+            parts.push(Reply::count(length));
+        }
+        Reply::Array(parts)
+    });
+    Ok(Reply::Map(vec![
+        (Reply::bulk("matches"), Reply::Array(found.collect())),
+        (Reply::bulk("len"), Reply::Integer(total)),
+    ]))
+}
+
+/// The runs of a common subsequence from the end: both places and the length.
+fn common_runs(a: &[u8], b: &[u8], lengths: &[u32]) -> Vec<(usize, usize, usize)> {
+    let width = b.len() + 1;
+    let (mut i, mut j) = (a.len(), b.len());
+    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
+    while i > 0 && j > 0 {
+        if a[i - 1] == b[j - 1] {
+            (i, j) = (i - 1, j - 1);
+            match runs.last_mut() {
+                Some(run) if run.0 == i + 1 && run.1 == j + 1 => *run = (i, j, run.2 + 1),
+                _ => runs.push((i, j, 1)),
+            }
+        } else if lengths[(i - 1) * width + j] > lengths[i * width + j - 1] {
+            i -= 1;
+        } else {
+            j -= 1;
+        }
+    }
+    runs
+}

@@ -1,0 +1,513 @@
+//! Sorted sets. A member has two entries: one by name with its score, and one in the order of
+//! scores and then of names.
+
+use super::Args;
+use super::arguments::{float, integer, is};
+use super::hashes::{element_key, name_of, random_elements};
+use super::lists::{pop_options, timeout};
+use super::sets::counted_keys;
+use super::zset_range::{Range, in_order};
+use crate::number;
+use crate::resp::Reply;
+use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn};
+
+/// A member with its score.
+pub(super) type Scored = (Vec<u8>, f64);
+
+/// The bytes of a score, which sort as scores do.
+pub(super) fn ordered(score: f64) -> u64 {
+    // Both zeros are one score.
+    let bits = (score + 0.0).to_bits();
+    if bits >> 63 == 1 {
+        !bits
+    } else {
+        bits ^ 1 << 63
+    }
+}
+
+pub(super) fn of_ordered(ordered: u64) -> f64 {
+    let bits = if ordered >> 63 == 1 {
+        ordered ^ 1 << 63
+    } else {
+        !ordered
+    };
+    f64::from_bits(bits)
+}
+
+/// The score in the entry of a member's name.
+pub(super) fn score(stored: &[u8]) -> f64 {
+    let bytes = stored.try_into().map(u64::from_be_bytes);
+    bytes.map_or(0.0, of_ordered)
+}
+
+pub(super) fn zset(txn: &mut Txn<'_>, key: &[u8]) -> Answer<Entry> {
+    txn.lookup_kind(key, Kind::SortedSet)
+}
+
+fn order_key(meta: &Meta, score: f64, member: &[u8]) -> Vec<u8> {
+    let score = ordered(score).to_be_bytes();
+    [&meta.version.to_be_bytes()[..], &score, member].concat()
+}
+
+/// The score of a member.
+pub(super) fn score_of(txn: &mut Txn<'_>, meta: &Meta, member: &[u8]) -> Answer<Option<f64>> {
+    let key = element_key(txn, meta.version, member);
+    let db = txn.db;
+    Ok(txn.get(db, Space::Elements, &key)?.map(|it| score(&it)))
+}
+
+fn scores_of(txn: &mut Txn<'_>, meta: &Meta, members: &[&[u8]]) -> Answer<Vec<Option<f64>>> {
+    let keys: Vec<_> = members
+        .iter()
+        .map(|it| element_key(txn, meta.version, it))
+        .collect();
+    let db = txn.db;
+    let found = txn.get_all(db, Space::Elements, &keys)?;
+    Ok(found
+        .into_iter()
+        .map(|it| it.map(|it| score(&it)))
+        .collect())
+}
+
+/// Writes both entries of a member.
+pub(super) fn put(
+    txn: &mut Txn<'_>,
+    meta: &mut Meta,
+    member: &[u8],
+    (old, new): (Option<f64>, f64),
+) -> Answer<()> {
+    let db = txn.db;
+    match old {
+        Some(old) if ordered(old) == ordered(new) => return Ok(()),
+        Some(old) => txn.delete(db, Space::Ordered, &order_key(meta, old, member))?,
+        None => meta.count += 1,
+    }
+    let key = element_key(txn, meta.version, member);
+    txn.put(db, Space::Elements, &key, &ordered(new).to_be_bytes())?;
+    txn.put(db, Space::Ordered, &order_key(meta, new, member), b"")
+}
+
+fn delete(txn: &mut Txn<'_>, meta: &mut Meta, member: &[u8], score: f64) -> Answer<()> {
+    let (db, key) = (txn.db, element_key(txn, meta.version, member));
+    txn.delete(db, Space::Elements, &key)?;
+    txn.delete(db, Space::Ordered, &order_key(meta, score, member))?;
+    meta.count -= 1;
+    Ok(())
+}
+
+/// Members and, if asked for, scores: pairs in version 3 of the protocol.
+pub(super) fn reply(txn: &Txn<'_>, found: Vec<Scored>, with_scores: bool) -> Reply {
+    let mut items = Vec::new();
+    for (member, score) in found {
+        match (with_scores, txn.resp3) {
+            (false, _) => items.push(Reply::Bulk(member)),
+            (true, false) => items.extend([Reply::Bulk(member), Reply::Double(score)]),
+            (true, true) => {
+                items.push(Reply::Array(vec![
+                    Reply::Bulk(member),
+                    Reply::Double(score),
+                ]));
+            }
+        }
+    }
+    Reply::Array(items)
+}
+
+/// The options of ZADD.
+#[derive(Default, Clone, Copy)]
+struct AddOptions {
+    only_new: bool,
+    only_old: bool,
+    greater: bool,
+    less: bool,
+    counts_changes: bool,
+    adds: bool,
+}
+
+impl AddOptions {
+    /// The options, and the scores and members behind them.
+    fn parse(rest: Args<'_>) -> Answer<(AddOptions, &[[&[u8]; 2]])> {
+        let mut options = AddOptions::default();
+        let mut at = 0;
+        while let Some(word) = rest.get(at) {
+            let option = match word {
+                it if is(it, "NX") => &mut options.only_new,
+                it if is(it, "XX") => &mut options.only_old,
+                it if is(it, "GT") => &mut options.greater,
+                it if is(it, "LT") => &mut options.less,
+                it if is(it, "CH") => &mut options.counts_changes,
+                it if is(it, "INCR") => &mut options.adds,
+                _ => break,
+            };
+            *option = true;
+            at += 1;
+        }
+        let (pairs, odd) = rest[at..].as_chunks::<2>();
+        if !odd.is_empty() || pairs.is_empty() {
+            return Err(Stop::syntax());
+        }
+        if options.only_new && options.only_old {
+            return Err(Stop::reply(
+                "ERR XX and NX options at the same time are not compatible",
+            ));
+        }
+        let conditions = [options.only_new, options.greater, options.less];
+        if conditions.iter().filter(|it| **it).count() > 1 {
+            return Err(Stop::reply(
+                "ERR GT, LT, and/or NX options at the same time are not compatible",
+            ));
+        }
+        if options.adds && pairs.len() > 1 {
+            return Err(Stop::reply(
+                "ERR INCR option supports a single increment-element pair",
+            ));
+        }
+        Ok((options, pairs))
+    }
+
+    /// The new score; `None` if the member stays as it is.
+    fn new_score(self, old: Option<f64>, given: f64) -> Answer<Option<f64>> {
+        let Some(old) = old else {
+            return Ok((!self.only_old).then_some(given));
+        };
+        if self.only_new {
+            return Ok(None);
+        }
+        let new = if self.adds { old + given } else { given };
+        if new.is_nan() {
+            return Err(Stop::reply("ERR resulting score is not a number (NaN)"));
+        }
+        let refused = self.greater && new <= old || self.less && new >= old;
+        Ok((!refused).then_some(new))
+    }
+}
+
+pub(super) fn zadd(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let (options, pairs) = AddOptions::parse(&args[2..])?;
+    let event = if options.adds { "zincr" } else { "zadd" };
+    add(txn, args[1], options, pairs, event)
+}
+
+pub(super) fn zincrby(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let options = AddOptions {
+        adds: true,
+        ..AddOptions::default()
+    };
+    add(txn, args[1], options, &[[args[2], args[3]]], "zincr")
+}
+
+fn add(
+    txn: &mut Txn<'_>,
+    key: &[u8],
+    options: AddOptions,
+    pairs: &[[&[u8]; 2]],
+    event: &'static str,
+) -> Answer<Reply> {
+    let scores = pairs.iter().map(|[score, _]| float(score));
+    let scores = scores.collect::<Answer<Vec<f64>>>()?;
+    let mut entry = zset(txn, key)?;
+    if !entry.exists() && options.only_old {
+        return Ok(if options.adds {
+            Reply::Null
+        } else {
+            Reply::Integer(0)
+        });
+    }
+    let mut meta = txn.collection(&entry, Kind::SortedSet)?;
+    if entry.exists() {
+        let members: Vec<_> = pairs.iter().map(|pair| pair[1]).collect();
+        scores_of(txn, &meta, &members)?;
+    }
+    let (before, mut changed, mut last) = (meta.count, 0, None);
+    for ([_, member], score) in pairs.iter().zip(scores) {
+        let old = score_of(txn, &meta, member)?;
+        last = options.new_score(old, score)?;
+        if let Some(new) = last {
+            changed += i64::from(old.is_some_and(|old| old != new));
+            put(txn, &mut meta, member, (old, new))?;
+        }
+    }
+    let added = (meta.count - before) as i64;
+    if added + changed > 0 {
+        txn.store(&mut entry, meta)?;
+        txn.event(&entry, b'z', event);
+        txn.ready(&entry);
+    }
+    Ok(match (options.adds, options.counts_changes) {
+        (true, _) => last.map_or(Reply::Null, Reply::Double),
+        (false, true) => Reply::Integer(added + changed),
+        (false, false) => Reply::Integer(added),
+    })
+}
+
+pub(super) fn zrem(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let mut entry = zset(txn, args[1])?;
+    let Some(mut meta) = entry.meta().cloned() else {
+        return Ok(Reply::Integer(0));
+    };
+    scores_of(txn, &meta, &args[2..])?;
+    let before = meta.count;
+    for member in &args[2..] {
+        if let Some(score) = score_of(txn, &meta, member)? {
+            delete(txn, &mut meta, member, score)?;
+        }
+    }
+    let removed = before - meta.count;
+    if removed > 0 {
+        txn.event(&entry, b'z', "zrem");
+        txn.store_or_remove(&mut entry, meta)?;
+    }
+    Ok(Reply::Integer(removed as i64))
+}
+
+pub(super) fn zcard(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    Ok(Reply::Integer(zset(txn, args[1])?.count() as i64))
+}
+
+pub(super) fn zscore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let entry = zset(txn, args[1])?;
+    let Some(meta) = entry.meta() else {
+        return Ok(Reply::Null);
+    };
+    Ok(score_of(txn, meta, args[2])?.map_or(Reply::Null, Reply::Double))
+}
+
+pub(super) fn zmscore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let entry = zset(txn, args[1])?;
+    let found = match entry.meta() {
+        Some(meta) => scores_of(txn, meta, &args[2..])?,
+        None => vec![None; args.len() - 2],
+    };
+    let scores = found
+        .into_iter()
+        .map(|it| it.map_or(Reply::Null, Reply::Double));
+    Ok(Reply::Array(scores.collect()))
+}
+
+pub(super) fn zrank(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    rank(txn, args, false)
+}
+
+pub(super) fn zrevrank(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    rank(txn, args, true)
+}
+
+/// The number of members before one: a walk over them.
+fn rank(txn: &mut Txn<'_>, args: Args<'_>, reversed: bool) -> Answer<Reply> {
+    let with_score = match &args[3..] {
+        [] => false,
+        [word] if is(word, "WITHSCORE") => true,
+        _ => return Err(Stop::syntax()),
+    };
+    let none = if with_score {
+        Reply::NullArray
+    } else {
+        Reply::Null
+    };
+    let entry = zset(txn, args[1])?;
+    let Some(meta) = entry.meta().cloned() else {
+        return Ok(none);
+    };
+    let Some(score) = score_of(txn, &meta, args[2])? else {
+        return Ok(none);
+    };
+    let own = order_key(&meta, score, args[2]);
+    let before = meta.version.to_be_bytes().to_vec()..own;
+    let db = txn.db;
+    let mut count = 0;
+    for item in txn.scan(db, Space::Ordered, before, meta.count)? {
+        item?;
+        count += 1;
+    }
+    let rank = if reversed {
+        meta.count - 1 - count
+    } else {
+        count
+    };
+    let rank = Reply::Integer(rank as i64);
+    Ok(match with_score {
+        true => Reply::Array(vec![rank, Reply::Double(score)]),
+        false => rank,
+    })
+}
+
+/// Removes the members of a range.
+pub(super) fn remove_range(txn: &mut Txn<'_>, key: &[u8], range: &Range) -> Answer<Reply> {
+    let mut entry = zset(txn, key)?;
+    let Some(mut meta) = entry.meta().cloned() else {
+        return Ok(Reply::Integer(0));
+    };
+    let found = in_order(txn, &meta, range)?;
+    for (member, score) in &found {
+        delete(txn, &mut meta, member, *score)?;
+    }
+    if !found.is_empty() {
+        txn.event(&entry, b'z', range.removal_event());
+        txn.store_or_remove(&mut entry, meta)?;
+    }
+    Ok(Reply::count(found.len()))
+}
+
+// ---- taking members from the ends ----
+
+pub(super) fn zpopmin(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    pop(txn, args, false)
+}
+
+pub(super) fn zpopmax(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    pop(txn, args, true)
+}
+
+fn pop(txn: &mut Txn<'_>, args: Args<'_>, from_end: bool) -> Answer<Reply> {
+    if args.len() > 3 {
+        return Err(Stop::syntax());
+    }
+    let wanted = args
+        .get(2)
+        .map(|it| super::arguments::count(it))
+        .transpose()?;
+    let mut entry = zset(txn, args[1])?;
+    let popped = pop_count(txn, &mut entry, from_end, wanted.unwrap_or(1))?;
+    if wanted.is_none() && txn.resp3 {
+        let pair = popped
+            .into_iter()
+            .flat_map(|(member, score)| [Reply::Bulk(member), Reply::Double(score)]);
+        return Ok(Reply::Array(pair.collect()));
+    }
+    Ok(reply(txn, popped, true))
+}
+
+fn pop_count(
+    txn: &mut Txn<'_>,
+    entry: &mut Entry,
+    from_end: bool,
+    wanted: usize,
+) -> Answer<Vec<Scored>> {
+    let Some(mut meta) = entry.meta().cloned() else {
+        return Ok(Vec::new());
+    };
+    if wanted == 0 {
+        return Ok(Vec::new());
+    }
+    let range = Range::first(wanted, from_end);
+    let popped = in_order(txn, &meta, &range)?;
+    for (member, score) in &popped {
+        delete(txn, &mut meta, member, *score)?;
+    }
+    txn.event(entry, b'z', if from_end { "zpopmax" } else { "zpopmin" });
+    txn.store_or_remove(entry, meta)?;
+    Ok(popped)
+}
+
+pub(super) fn bzpopmin(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    pop_or_wait(txn, args, false)
+}
+
+pub(super) fn bzpopmax(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    pop_or_wait(txn, args, true)
+}
+
+fn pop_or_wait(txn: &mut Txn<'_>, args: Args<'_>, from_end: bool) -> Answer<Reply> {
+    timeout(args[args.len() - 1])?;
+    for key in &args[1..args.len() - 1] {
+        let Some(mut entry) = txn.lookup_awaited(key, Kind::SortedSet)? else {
+            continue;
+        };
+        if let Some((member, score)) = pop_count(txn, &mut entry, from_end, 1)?.pop() {
+            let parts = vec![Reply::bulk(key), Reply::Bulk(member), Reply::Double(score)];
+            return Ok(Reply::Array(parts));
+        }
+    }
+    Ok(Reply::Wait)
+}
+
+pub(super) fn zmpop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    pop_first(txn, args, 1)
+}
+
+pub(super) fn bzmpop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    timeout(args[1])?;
+    Ok(match pop_first(txn, args, 2)? {
+        Reply::NullArray => Reply::Wait,
+        found => found,
+    })
+}
+
+fn pop_first(txn: &mut Txn<'_>, args: Args<'_>, at: usize) -> Answer<Reply> {
+    let (keys, rest) = counted_keys(args, at, "").map_err(|stop| match stop {
+        Stop::Reply(text) if text.starts_with("ERR Number") => Stop::syntax(),
+        other => other,
+    })?;
+    let (end, options) = rest.split_first().ok_or_else(Stop::syntax)?;
+    let from_end = match end {
+        it if is(it, "MIN") => false,
+        it if is(it, "MAX") => true,
+        _ => return Err(Stop::syntax()),
+    };
+    let wanted = pop_options(options)?;
+    for key in keys {
+        let Some(mut entry) = txn.lookup_awaited(key, Kind::SortedSet)? else {
+            continue;
+        };
+        let popped = pop_count(txn, &mut entry, from_end, wanted)?;
+        if !popped.is_empty() {
+            let pairs = popped.into_iter().map(|(member, score)| {
+                Reply::Array(vec![Reply::Bulk(member), Reply::Double(score)])
+            });
+            return Ok(Reply::Array(vec![
+                Reply::bulk(key),
+                Reply::Array(pairs.collect()),
+            ]));
+        }
+    }
+    Ok(Reply::NullArray)
+}
+
+pub(super) fn zrandmember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let with_scores = match args.get(3) {
+        None => false,
+        Some(word) if is(word, "WITHSCORES") && args.len() == 4 => true,
+        Some(_) => return Err(Stop::syntax()),
+    };
+    let count = args.get(2).map(|count| integer(count)).transpose()?;
+    if count.is_some_and(|it| !(-(i64::MAX / 2)..=i64::MAX / 2).contains(&it)) {
+        return Err(Stop::reply("ERR value is out of range"));
+    }
+    let entry = zset(txn, args[1])?;
+    let picked = random_elements(txn, &entry, count)?;
+    let scored = picked
+        .iter()
+        .map(|(key, value)| (name_of(key).to_vec(), score(value)));
+    let mut scored: Vec<Scored> = scored.collect();
+    Ok(match count {
+        None => Reply::bulk_or_null(scored.pop().map(|it| it.0)),
+        Some(_) => reply(txn, scored, with_scores),
+    })
+}
+
+/// A weight or score in an argument.
+pub(super) fn weight(argument: &[u8]) -> Answer<f64> {
+    let wrong = || Stop::reply("ERR weight value is not a float");
+    number::parse_float(argument).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_ordered, ordered};
+
+    #[test]
+    fn scores_sort_as_their_bytes() {
+        let scores = [
+            f64::NEG_INFINITY,
+            -1.5,
+            -1e-300,
+            0.0,
+            1e-300,
+            2.0,
+            f64::INFINITY,
+        ];
+        assert!(scores.windows(2).all(|it| ordered(it[0]) < ordered(it[1])));
+        assert!(scores.iter().all(|it| of_ordered(ordered(*it)) == *it));
+        assert_eq!(ordered(-0.0), ordered(0.0));
+    }
+}

@@ -1,0 +1,437 @@
+//! The loop of a connection: one read, all complete commands, their replies in order, one write.
+//!
+//! Neighbouring commands of data are run together ([`crate::execute`]). Between requests a
+//! connection holds no buffer.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::buffers::Counted;
+use crate::client::lock;
+use crate::clock;
+use crate::commands::{
+    ADMIN, ALL_KEYS, Args, BLOCKING, Command, NO_AUTH, NO_MULTI, PUBSUB, Run, Special, WRITE, find,
+    index_of,
+};
+use crate::execute::{Call, Caller};
+use crate::resp::{Limits, Parser, Reply, Request, error};
+use crate::server::Server;
+use crate::session::{Queued, Replies, Session};
+
+/// The bytes of one read.
+const READ_BYTES: usize = 16 << 10;
+/// The bounds of what a client sends before it has given the password.
+const UNKNOWN_LIMITS: Limits = Limits {
+    argument_bytes: 16 << 10,
+    arguments: 10,
+};
+/// The commands that are run together.
+const CALLS_MAX: usize = 128;
+/// The bytes of replies above which they are written before more commands are run.
+const REPLY_BYTES_MAX: usize = 1 << 20;
+
+/// Serves a client until either side ends.
+pub(crate) async fn serve(server: Arc<Server>, mut stream: TcpStream) {
+    let address =
+        |it: io::Result<std::net::SocketAddr>| it.map_or(String::new(), |it| it.to_string());
+    let client = server.clients.add(
+        &server.buffers,
+        address(stream.peer_addr()),
+        address(stream.local_addr()),
+    );
+    let mut connection = Connection {
+        counted: server.buffers.count(),
+        session: Session::new(server, client),
+        parser: Parser::default(),
+        input: Vec::new(),
+        output: Vec::new(),
+    };
+    // The other side is gone, or has sent what is no request; there is nobody to tell.
+    let _ = connection.run(&mut stream).await;
+}
+
+struct Connection {
+    session: Session,
+    parser: Parser,
+    /// Bytes that were read and not executed.
+    input: Vec<u8>,
+    /// Bytes that are to be written.
+    output: Vec<u8>,
+    /// The bytes of what waits: input, output and queued commands.
+    counted: Counted,
+}
+
+/// A request as arguments.
+enum Words<'a> {
+    Borrowed(Vec<&'a [u8]>),
+    Owned(Vec<Vec<u8>>),
+}
+
+impl Connection {
+    async fn run(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let client = self.session.client.clone();
+        loop {
+            tokio::select! {
+                readable = stream.readable() => {
+                    readable?;
+                    if !self.read(stream)? {
+                        return Ok(());
+                    }
+                    self.execute_input(stream).await?;
+                }
+                () = client.wake.notified() => {}
+                () = self.session.server.idle_too_long(&client) => return Ok(()),
+            }
+            self.output.append(&mut client.take_outbox());
+            self.write(stream).await?;
+            if self.session.ends || client.is_killed() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads once. Returns false at the end.
+    fn read(&mut self, stream: &TcpStream) -> io::Result<bool> {
+        let wanted = self.parser.wanted(&self.input).clamp(READ_BYTES, 1 << 20);
+        self.input.reserve(wanted);
+        match stream.try_read_buf(&mut self.input) {
+            Ok(0) => Ok(false),
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn write(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let output = std::mem::take(&mut self.output);
+        if output.is_empty() {
+            return Ok(());
+        }
+        let mut written = match stream.try_write(&output) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error),
+        };
+        if written < output.len() {
+            self.count(output.len())?;
+        }
+        let client = &self.session.client;
+        let mut woken = false;
+        while written < output.len() {
+            tokio::select! {
+                count = stream.write(&output[written..]) => written += count?,
+                // A client that does not read can still be ended.
+                () = client.wake.notified() => {
+                    woken = true;
+                    if client.is_killed() {
+                        return Err(io::ErrorKind::ConnectionAborted.into());
+                    }
+                }
+            }
+        }
+        if woken {
+            client.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Counts what waits for the client, or because of it. Fails if all together is too much.
+    fn count(&mut self, output_bytes: usize) -> io::Result<()> {
+        let bytes = self.input.capacity() + output_bytes + self.session.queued_bytes;
+        match self.counted.set(bytes) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::OutOfMemory.into()),
+        }
+    }
+
+    async fn execute_input(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        let input = std::mem::take(&mut self.input);
+        let limits = match self.session.is_authenticated {
+            true => self.session.server.config.limits(),
+            false => UNKNOWN_LIMITS,
+        };
+        let (mut requests, mut failure) = (Vec::new(), None);
+        loop {
+            match self.parser.next(&input, limits) {
+                Ok(Some(request)) => requests.push(request),
+                Ok(None) => break,
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        let requests: Vec<Words<'_>> = requests.into_iter().map(|it| words(it, &input)).collect();
+        let borrowed = requests.iter().map(|request| match request {
+            Words::Borrowed(words) => words.clone(),
+            Words::Owned(words) => words.iter().map(Vec::as_slice).collect(),
+        });
+        let borrowed: Vec<Vec<&[u8]>> = borrowed.collect();
+        self.execute(stream, &borrowed).await?;
+        drop(requests);
+        if let Some(failure) = failure {
+            let text = format!("ERR Protocol error: {}", failure.0);
+            error(text).write(&mut self.output, self.session.resp3);
+            self.session.ends = true;
+            return Ok(());
+        }
+        self.keep_rest(input);
+        self.count(self.output.len())?;
+        if self.input.len() > self.session.server.config.query_bytes_max() {
+            self.session.ends = true;
+        }
+        Ok(())
+    }
+
+    /// Keeps what is not a whole request yet.
+    fn keep_rest(&mut self, mut input: Vec<u8>) {
+        let parsed = self.parser.parsed();
+        if parsed == input.len() {
+            return;
+        }
+        if parsed > 0 {
+            input.drain(..parsed);
+        }
+        self.input = input;
+    }
+
+    /// Executes requests in their order.
+    async fn execute(&mut self, stream: &mut TcpStream, requests: &[Vec<&[u8]>]) -> io::Result<()> {
+        let mut calls: Vec<Call<'_>> = Vec::new();
+        for args in requests {
+            if self.session.ends || self.session.client.is_killed() {
+                break;
+            }
+            let command = self.admit(args);
+            let runs_together = |it: &'static Command| {
+                it.is_data() && self.session.queue.is_none() && !it.has(BLOCKING)
+            };
+            match command {
+                Ok(command) if runs_together(command) => {
+                    // A command about all keys is run alone.
+                    if command.has(ALL_KEYS) {
+                        self.run_calls(&mut calls).await;
+                    }
+                    calls.push(Call { command, args });
+                    let waiting = self.session.server.waiters.count() > 0 && command.has(WRITE);
+                    if calls.len() >= CALLS_MAX || command.has(ALL_KEYS) || waiting {
+                        self.run_calls(&mut calls).await;
+                    }
+                }
+                other => {
+                    self.run_calls(&mut calls).await;
+                    let reply = match other {
+                        Ok(command) => self.run_alone(stream, command, args).await?,
+                        Err(reply) => reply,
+                    };
+                    self.reply(&reply);
+                }
+            }
+            if self.output.len() > REPLY_BYTES_MAX {
+                self.run_calls(&mut calls).await;
+                self.write(stream).await?;
+            }
+        }
+        self.run_calls(&mut calls).await;
+        Ok(())
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        match self.session.replies {
+            // Messages and subscriptions are told whatever replies are.
+            _ if reply.is_push() => reply.write(&mut self.output, self.session.resp3),
+            Replies::On => reply.write(&mut self.output, self.session.resp3),
+            Replies::Off => {}
+            Replies::SkipNext => self.session.replies = Replies::SkipThis,
+            Replies::SkipThis => self.session.replies = Replies::On,
+        }
+    }
+
+    /// The command of a request, if the client may run it now.
+    fn admit(&mut self, args: Args<'_>) -> Result<&'static Command, Reply> {
+        let session = &mut self.session;
+        let command = find(args[0]).ok_or_else(|| unknown(args));
+        let checked = command.and_then(|command| {
+            check(session, command, args)?;
+            Ok(command)
+        });
+        match &checked {
+            Ok(command) => {
+                let client = &session.client;
+                client
+                    .last_command
+                    .store(index_of(command), Ordering::Relaxed);
+                *lock(&client.last_used) = clock::now();
+                if let (true, Some(word)) = (command.has_subcommands(), args.get(1)) {
+                    let word = String::from_utf8_lossy(word).to_lowercase();
+                    *lock(&client.last_subcommand) = word;
+                }
+                let server = &session.server;
+                if server.clients.monitors.load(Ordering::Relaxed) > 0 && !command.has(ADMIN) {
+                    server.clients.monitor(session.db, &client.address, args);
+                }
+            }
+            Err(reply) => {
+                session.queue_failed |= session.queue.is_some();
+                session.server.note_error(reply);
+            }
+        }
+        checked
+    }
+
+    fn caller(&self) -> Caller<'_> {
+        Caller {
+            db: self.session.db,
+            resp3: self.session.resp3,
+            is_waiting: false,
+            atomic: None,
+            watched: &[],
+            address: &self.session.client.address,
+        }
+    }
+
+    /// Runs commands of data together.
+    async fn run_calls(&mut self, calls: &mut Vec<Call<'_>>) {
+        if calls.is_empty() {
+            return;
+        }
+        let server = self.session.server.clone();
+        let outcome = server.run(self.caller(), calls).await;
+        calls.clear();
+        self.session.select(outcome.db);
+        let served = server.announce(outcome.effects).await;
+        let synced = server.make_durable(outcome.wrote || served).await;
+        for reply in &outcome.replies {
+            server.note_error(reply);
+            self.reply(synced.as_ref().err().unwrap_or(reply));
+        }
+    }
+
+    /// Runs a command that is not run together with others.
+    async fn run_alone(
+        &mut self,
+        stream: &mut TcpStream,
+        command: &'static Command,
+        args: Args<'_>,
+    ) -> io::Result<Reply> {
+        let ends_queue = matches!(
+            command.run,
+            Run::Connection(Special::Exec | Special::Discard | Special::Multi | Special::Watch)
+        ) || matches!(command.name, "reset" | "quit");
+        if let (Some(queue), false) = (&mut self.session.queue, ends_queue) {
+            self.session.queued_bytes += args.iter().map(|it| it.len() + 32).sum::<usize>();
+            let args = args.iter().map(|it| it.to_vec()).collect();
+            queue.push(Queued { command, args });
+            self.session
+                .client
+                .queued
+                .store(queue.len() + 1, Ordering::Relaxed);
+            return Ok(Reply::Status("QUEUED"));
+        }
+        let began = clock::now();
+        let reply = match command.run {
+            Run::Refused => error(format!(
+                "ERR the command '{}' is refused: {}",
+                command.name, command.summary
+            )),
+            Run::Session(run) => run(&mut self.session, args),
+            Run::Connection(special) => self.run_special(special, args).await,
+            Run::Data(_) => return self.run_waiting(stream, command, args).await,
+        };
+        let call = Call { command, args };
+        let address = self.session.client.address.clone();
+        self.session
+            .server
+            .count(&call, &reply, began.elapsed(), &address);
+        self.session.server.note_error(&reply);
+        Ok(reply)
+    }
+
+    /// Runs a command that waits until a key has something, the time is over, or the client is
+    /// gone.
+    async fn run_waiting(
+        &mut self,
+        stream: &mut TcpStream,
+        command: &'static Command,
+        args: Args<'_>,
+    ) -> io::Result<Reply> {
+        let server = self.session.server.clone();
+        let call = Call { command, args };
+        let mut outcome = server.run(self.caller(), &[call]).await;
+        let reply = outcome.replies.pop().unwrap_or(Reply::Null);
+        let args = match reply {
+            Reply::Wait => args.iter().map(|it| it.to_vec()).collect(),
+            Reply::WaitWith(args) => args,
+            reply => {
+                let served = server.announce(outcome.effects).await;
+                let synced = server.make_durable(outcome.wrote || served).await;
+                let reply = synced.err().unwrap_or(reply);
+                server.note_error(&reply);
+                return Ok(reply);
+            }
+        };
+        // Replies to the commands before must not wait.
+        self.write(stream).await?;
+        let reply = self.wait(stream, &server, command, args).await?;
+        server.note_error(&reply);
+        if reply.is_error() {
+            let counters = &server.counters[index_of(command)];
+            counters.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(reply)
+    }
+}
+
+fn words(request: Request, input: &[u8]) -> Words<'_> {
+    match request {
+        Request::Array(places) => {
+            Words::Borrowed(places.into_iter().map(|place| &input[place]).collect())
+        }
+        Request::Inline(words) => Words::Owned(words),
+    }
+}
+
+fn unknown(args: Args<'_>) -> Reply {
+    let name = String::from_utf8_lossy(&args[0][..args[0].len().min(128)]).into_owned();
+    let mut begin = String::new();
+    for arg in &args[1..] {
+        if begin.len() > 128 {
+            break;
+        }
+        begin += &format!("'{}' ", String::from_utf8_lossy(&arg[..arg.len().min(128)]));
+    }
+    error(format!(
+        "ERR unknown command '{name}', with args beginning with: {begin}"
+    ))
+}
+
+/// Checks that a client may run a command now.
+fn check(session: &Session, command: &Command, args: Args<'_>) -> Result<(), Reply> {
+    if !command.takes(args.len()) {
+        return Err(error(format!(
+            "ERR wrong number of arguments for '{}' command",
+            command.name
+        )));
+    }
+    if !session.is_authenticated && !command.has(NO_AUTH) {
+        return Err(error("NOAUTH Authentication required."));
+    }
+    if session.queue.is_some() && command.has(NO_MULTI) {
+        return Err(error("ERR Command not allowed inside a transaction"));
+    }
+    let always = ["ping", "quit", "reset"].contains(&command.name);
+    if session.is_subscribed() && !session.resp3 && !command.has(PUBSUB) && !always {
+        return Err(error(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+             are allowed in this context",
+            command.name
+        )));
+    }
+    Ok(())
+}
+
+mod special;

@@ -1,0 +1,354 @@
+//! The commands that await something or concern the transaction of the connection.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use super::Connection;
+use crate::commands::{Args, Command, Run, Special, seconds_to_wait};
+use crate::execute::{Call, Caller};
+use crate::number;
+use crate::resp::{Reply, error};
+use crate::server::Server;
+use crate::session::{Queued, Watched};
+use crate::store::{DATABASES, Mode, Stop, Txn};
+use crate::waiters::Waiter;
+
+impl Connection {
+    pub(super) async fn run_special(&mut self, special: Special, args: Args<'_>) -> Reply {
+        let server = self.session.server.clone();
+        match special {
+            Special::Multi if self.session.queue.is_some() => {
+                error("ERR MULTI calls can not be nested")
+            }
+            Special::Multi => {
+                self.session.queue = Some(Vec::new());
+                self.session.client.queued.store(1, Ordering::Relaxed);
+                Reply::OK
+            }
+            Special::Discard if self.session.queue.is_none() => error("ERR DISCARD without MULTI"),
+            Special::Discard => {
+                self.session.discard();
+                Reply::OK
+            }
+            Special::Watch if self.session.queue.is_some() => {
+                error("ERR WATCH inside MULTI is not allowed")
+            }
+            Special::Watch => self.watch(&args[1..]).await,
+            Special::Exec => self.exec().await,
+            Special::FlushDb | Special::FlushAll | Special::SwapDb => {
+                server
+                    .replace_databases(special, self.session.db, args)
+                    .await
+            }
+            Special::Save => server.save(args).await,
+            Special::Wait => Reply::Integer(0),
+            #[cfg(feature = "lua")]
+            Special::Function => {
+                let run = || crate::commands::functions::function(&server.databases, args);
+                let (reply, wrote) = tokio::task::block_in_place(run);
+                server.make_durable(wrote).await.err().unwrap_or(reply)
+            }
+            Special::WaitAof => server.wait_for_sync(args).await,
+            Special::Shutdown => {
+                server.stop.notify_one();
+                self.session.ends = true;
+                Reply::OK
+            }
+            Special::Debug => debug(args).await,
+        }
+    }
+
+    /// Remembers the keys that the next transaction depends on.
+    async fn watch(&mut self, keys: Args<'_>) -> Reply {
+        let server = self.session.server.clone();
+        for name in keys {
+            let key = (self.session.db, name.to_vec());
+            if self.session.watched.iter().any(|it| it.key == key) {
+                continue;
+            }
+            // First the watch, then the look: no change between the two is missed.
+            server.watches.add(&self.session.client, &key);
+            let expires = server.expiry_of(&key).await;
+            self.session.watched.push(Watched { key, expires });
+        }
+        Reply::OK
+    }
+
+    async fn exec(&mut self) -> Reply {
+        let Some(queue) = self.session.queue.take() else {
+            return error("ERR EXEC without MULTI");
+        };
+        let failed = self.session.queue_failed;
+        let reply = match failed {
+            true => error("EXECABORT Transaction discarded because of previous errors."),
+            false => self.run_queue(&queue).await,
+        };
+        self.session.discard();
+        reply
+    }
+
+    /// Runs a transaction. Its commands of data are one commit; those about the connection and the
+    /// server follow.
+    async fn run_queue(&mut self, queue: &[Queued]) -> Reply {
+        let server = self.session.server.clone();
+        let args: Vec<Vec<&[u8]>> = queue
+            .iter()
+            .map(|it| it.args.iter().map(Vec::as_slice).collect())
+            .collect();
+        let calls = queue
+            .iter()
+            .zip(&args)
+            .filter(|(it, _)| it.command.is_data());
+        let calls: Vec<Call<'_>> = calls
+            .map(|(it, args)| Call {
+                command: it.command,
+                args,
+            })
+            .collect();
+        let client = self.session.client.clone();
+        let expiring: Vec<u64> = self.session.watched.iter().map(|it| it.expires).collect();
+        let watched: Vec<_> = self
+            .session
+            .watched
+            .iter()
+            .map(|it| it.key.clone())
+            .collect();
+        let is_unchanged = || {
+            let now = server.now();
+            let expired = expiring.iter().any(|at| *at > 0 && *at <= now);
+            !client.is_dirty.load(Ordering::Acquire) && !expired
+        };
+        if !is_unchanged() {
+            return Reply::NullArray;
+        }
+        let caller = Caller {
+            atomic: Some(&is_unchanged),
+            watched: &watched,
+            ..self.caller()
+        };
+        let outcome = server.run(caller, &calls).await;
+        if outcome.refused {
+            return Reply::NullArray;
+        }
+        let served = server.announce(outcome.effects).await;
+        if let Err(reply) = server.make_durable(outcome.wrote || served).await {
+            return reply;
+        }
+        self.session.select(outcome.db);
+        let mut of_data = outcome.replies.into_iter();
+        let mut replies = Vec::with_capacity(queue.len());
+        for (queued, args) in queue.iter().zip(&args) {
+            replies.push(match queued.command.run {
+                Run::Data(_) => of_data.next().unwrap_or(Reply::Null),
+                Run::Session(run) => run(&mut self.session, args),
+                Run::Connection(special) => Box::pin(self.run_special(special, args)).await,
+                Run::Refused => error(format!(
+                    "ERR the command '{}' is refused: {}",
+                    queued.command.name, queued.command.summary
+                )),
+            });
+        }
+        Reply::Array(replies)
+    }
+
+    /// Waits with a command.
+    pub(super) async fn wait(
+        &mut self,
+        stream: &mut TcpStream,
+        server: &Arc<Server>,
+        command: &'static Command,
+        args: Vec<Vec<u8>>,
+    ) -> io::Result<Reply> {
+        let client = self.session.client.clone();
+        let seconds = seconds_to_wait(&args);
+        let whose = (self.session.db, self.session.resp3);
+        let (waiter, mut receiver) = Waiter::new((command, args), whose);
+        client.unblocked.store(0, Ordering::Release);
+        server.waiters.add(&waiter);
+        client.is_waiting.store(true, Ordering::Release);
+        // Something may have come before the others knew of the waiter.
+        if let Some(served) = server.serve(&waiter).await {
+            let written = server.announce(served.effects).await;
+            server.make_durable(served.wrote || written).await.ok();
+        }
+        let ends = tokio::time::sleep(Duration::from_secs_f64(if seconds > 0.0 {
+            seconds
+        } else {
+            1e9
+        }));
+        tokio::pin!(ends);
+        let mut reply = None;
+        let mut result = Ok(());
+        while reply.is_none() {
+            tokio::select! {
+                biased;
+                received = &mut receiver => reply = Some(received.unwrap_or(Reply::Null)),
+                () = &mut ends => {
+                    if waiter.give_up() {
+                        reply = Some(nothing(command));
+                    } else {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                () = client.wake.notified() => {
+                    self.output.append(&mut client.take_outbox());
+                    let unblocked = client.unblocked.load(Ordering::Acquire);
+                    if client.is_killed() && waiter.give_up() {
+                        self.session.ends = true;
+                        reply = Some(Reply::Several(Vec::new()));
+                    } else if unblocked > 0 && waiter.give_up() {
+                        reply = Some(match unblocked {
+                            1 => nothing(command),
+                            _ => error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+                        });
+                    } else {
+                        self.write(stream).await?;
+                    }
+                }
+                read = read_more(stream, &mut self.input) => {
+                    if !matches!(read, Ok(true)) && waiter.give_up() {
+                        result = read.map(drop);
+                        self.session.ends = true;
+                        reply = Some(Reply::Several(Vec::new()));
+                    }
+                }
+            }
+        }
+        client.is_waiting.store(false, Ordering::Release);
+        server.waiters.remove(&waiter);
+        result.map(|()| reply.unwrap_or(Reply::Null))
+    }
+}
+
+/// The reply when the time is over.
+fn nothing(command: &Command) -> Reply {
+    match command.name {
+        "blmove" | "brpoplpush" => Reply::Null,
+        _ => Reply::NullArray,
+    }
+}
+
+/// Reads what a waiting client sends. Returns false at the end.
+async fn read_more(stream: &TcpStream, input: &mut Vec<u8>) -> io::Result<bool> {
+    // A client that sends much while it waits is read later.
+    if input.len() >= super::REPLY_BYTES_MAX {
+        std::future::pending::<()>().await;
+    }
+    stream.readable().await?;
+    match stream.try_read_buf(input) {
+        Ok(count) => Ok(count > 0),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+async fn debug(args: Args<'_>) -> Reply {
+    let is = |word: &str| args[1].eq_ignore_ascii_case(word.as_bytes());
+    match args.get(2).and_then(|it| number::parse_float(it)) {
+        Some(seconds) if is("SLEEP") && (0.0..1e6).contains(&seconds) => {
+            tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+            Reply::OK
+        }
+        _ => error("ERR DEBUG knows SLEEP and a number of seconds only"),
+    }
+}
+
+impl Server {
+    /// The time of expiry of a key, 0 for none.
+    async fn expiry_of(&self, key: &(usize, Vec<u8>)) -> u64 {
+        let read = || {
+            let mut txn = Txn::new(&self.databases, Mode::Device, self.now())?;
+            let entry = txn.lookup_in(key.0, &key.1)?;
+            Ok::<u64, Stop>(entry.expires())
+        };
+        tokio::task::block_in_place(read).unwrap_or(0)
+    }
+
+    /// FLUSHDB, FLUSHALL and SWAPDB: one write, while nobody else writes.
+    async fn replace_databases(&self, special: Special, db: usize, args: Args<'_>) -> Reply {
+        let (mut dbs, mut swapped) = (vec![db], None);
+        match special {
+            Special::FlushAll => dbs = (0..DATABASES).collect(),
+            Special::SwapDb => {
+                let index = |argument: &[u8]| {
+                    let number = number::integer(argument);
+                    number
+                        .and_then(|it| usize::try_from(it).ok())
+                        .filter(|it| *it < DATABASES)
+                };
+                let number = |place: usize| number::integer(args[place]).is_some();
+                if !number(1) {
+                    return error("ERR invalid first DB index");
+                }
+                if !number(2) {
+                    return error("ERR invalid second DB index");
+                }
+                let (Some(one), Some(other)) = (index(args[1]), index(args[2])) else {
+                    return error("ERR DB index is out of range");
+                };
+                dbs = vec![one, other];
+                swapped = Some((one, other));
+            }
+            _ => {}
+        }
+        let is_mode = |it: &[u8]| {
+            ["ASYNC", "SYNC"]
+                .iter()
+                .any(|mode| it.eq_ignore_ascii_case(mode.as_bytes()))
+        };
+        if swapped.is_none() && !(args.len() == 1 || args.len() == 2 && is_mode(args[1])) {
+            return error("ERR syntax error");
+        }
+        loop {
+            let done = tokio::task::block_in_place(|| {
+                let _held = self.stripes.try_hold_all()?;
+                let touched = self.watched_and_there(&dbs, swapped);
+                let result = match swapped {
+                    Some((one, other)) => self.databases.swap(one, other),
+                    None => self.databases.flush(&dbs),
+                };
+                self.watches.touch(&touched);
+                Some(result)
+            });
+            match done {
+                None => tokio::time::sleep(Duration::from_micros(100)).await,
+                Some(Err(error)) => return crate::store::engine_error(&error),
+                Some(Ok(())) => break,
+            }
+        }
+        if let Err(reply) = self.make_durable(true).await {
+            return reply;
+        }
+        // Whoever waits looks again: a key may have come or gone.
+        let effects = crate::store::Effects {
+            ready: self.waiters.keys(),
+            ..crate::store::Effects::default()
+        };
+        Box::pin(self.announce(effects)).await;
+        Reply::OK
+    }
+
+    /// The watched keys of these databases that are there, before or after.
+    fn watched_and_there(
+        &self,
+        dbs: &[usize],
+        swapped: Option<(usize, usize)>,
+    ) -> Vec<(usize, Vec<u8>)> {
+        let mut keys = self.watches.keys_of(dbs);
+        keys.retain(|(db, key)| {
+            let others = swapped.map(|(one, other)| if one == *db { other } else { one });
+            [Some(*db), others].into_iter().flatten().any(|db| {
+                let txn = Txn::new(&self.databases, Mode::Device, self.now());
+                let found = txn
+                    .map_err(Stop::from)
+                    .and_then(|mut txn| txn.lookup_in(db, key));
+                found.is_ok_and(|entry| entry.exists())
+            })
+        });
+        keys
+    }
+}

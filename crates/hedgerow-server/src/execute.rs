@@ -1,0 +1,358 @@
+//! Running commands of data: many at once, in order, as one commit.
+//!
+//! An *attempt* is one call without an await. It takes the stripes of all keys if any command
+//! writes, looks at one state of the databases, runs the commands one after the other over it, and
+//! commits all writes as one batch. If a command needs the device, what was done before it is
+//! committed; the commands behind it are run only to learn what they will need, and undone. Then
+//! all pages are read together, with no lock held, and the next attempt begins at that command.
+//!
+//! Cost of an attempt without the device: a snapshot, the searches in memory, and one record of
+//! the log if anything was written.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hedgerow::Keyspace;
+
+use crate::clock;
+use crate::commands::{ALL_KEYS, Args, Command, Run, WRITE, index_of};
+use crate::resp::Reply;
+use crate::server::Server;
+use crate::store::{Effects, Held, Mode, Stop, Stripes, Txn, Wanted, engine_error};
+
+/// The rounds of reads after which a command runs where it may wait for the device itself: the
+/// pages do not stay in memory long enough.
+const ROUNDS_MAX: u32 = 3;
+/// The keys that are read together.
+const WANTED_MAX: usize = 256;
+
+/// A command with its arguments.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) command: &'static Command,
+    pub(crate) args: Args<'a>,
+}
+
+/// The view of a connection that commands depend on.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    pub(crate) db: usize,
+    pub(crate) resp3: bool,
+    /// The command runs for a client that waits: a key of another type is as good as none.
+    pub(crate) is_waiting: bool,
+    /// All commands are one transaction.
+    pub(crate) atomic: Option<&'a (dyn Fn() -> bool + Sync)>,
+    /// The keys that the transaction depends on.
+    pub(crate) watched: &'a [(usize, Vec<u8>)],
+    pub(crate) address: &'a str,
+}
+
+/// The outcome of running commands.
+pub(crate) struct Outcome {
+    pub(crate) replies: Vec<Reply>,
+    pub(crate) effects: Effects,
+    pub(crate) db: usize,
+    pub(crate) wrote: bool,
+    /// The transaction was refused, since something that it depends on has changed.
+    pub(crate) refused: bool,
+}
+
+/// The next step after an attempt.
+enum Next {
+    Done,
+    Read(Vec<Wanted>),
+    Busy,
+    Device,
+    Database(usize),
+    /// All keys have to be held.
+    AllKeys,
+    Refused,
+}
+
+impl Server {
+    /// Runs commands in their order. Others see each of them whole; with `atomic`, all of them.
+    pub(crate) async fn run(&self, caller: Caller<'_>, calls: &[Call<'_>]) -> Outcome {
+        let mut outcome = Outcome {
+            replies: Vec::with_capacity(calls.len()),
+            effects: Effects::default(),
+            db: caller.db,
+            wrote: false,
+            refused: false,
+        };
+        let (mut mode, mut rounds, mut busy, mut all_keys) = (Mode::Memory, 0, 0, false);
+        while outcome.replies.len() < calls.len() {
+            let before = outcome.replies.len();
+            let caller = Caller {
+                db: outcome.db,
+                ..caller
+            };
+            let left = &calls[before..];
+            let mut attempt = || self.attempt(caller, left, (mode, all_keys), &mut outcome);
+            let next = match mode {
+                Mode::Memory => attempt(),
+                Mode::Device => tokio::task::block_in_place(attempt),
+            };
+            if outcome.replies.len() > before {
+                (mode, rounds, all_keys) = (Mode::Memory, 0, false);
+            }
+            match next {
+                Next::Done => {}
+                Next::Refused => {
+                    outcome.refused = true;
+                    return outcome;
+                }
+                Next::Busy => {
+                    busy += 1;
+                    back_off(busy).await;
+                }
+                Next::Device => mode = Mode::Device,
+                Next::AllKeys => all_keys = true,
+                Next::Read(_) if rounds >= ROUNDS_MAX => mode = Mode::Device,
+                Next::Read(wanted) => {
+                    rounds += 1;
+                    read(wanted).await;
+                }
+                Next::Database(db) => {
+                    let made = tokio::task::block_in_place(|| self.databases.create(db));
+                    if let Err(error) = made {
+                        let error = engine_error(&error);
+                        outcome.replies.resize(calls.len(), error);
+                    }
+                }
+            }
+        }
+        outcome
+    }
+
+    fn attempt(
+        &self,
+        caller: Caller<'_>,
+        calls: &[Call<'_>],
+        (mode, all_keys): (Mode, bool),
+        outcome: &mut Outcome,
+    ) -> Next {
+        let writes = calls.iter().any(|it| it.command.has(WRITE));
+        let (guards, held) = if writes || caller.atomic.is_some() {
+            let Some((guards, held)) = self.hold(caller, calls, all_keys) else {
+                return Next::Busy;
+            };
+            (Some(guards), held)
+        } else {
+            (None, Held::Some(Vec::new()))
+        };
+        if caller.atomic.is_some_and(|is_unchanged| !is_unchanged()) {
+            return Next::Refused;
+        }
+        let listeners = |channel: &[u8]| self.pubsub.receivers(channel);
+        let mut txn = match Txn::new(&self.databases, mode, self.now()) {
+            Ok(txn) => txn,
+            Err(error) => {
+                let left = calls.iter().map(|_| engine_error(&error));
+                outcome.replies.extend(left);
+                return Next::Done;
+            }
+        };
+        (txn.db, txn.resp3, txn.is_waiting) = (caller.db, caller.resp3, caller.is_waiting);
+        txn.held = held;
+        txn.listeners = Some(&listeners);
+        txn.tells_events = !self.config.events().is_empty();
+        let mut replies = Vec::with_capacity(calls.len());
+        let next = self.run_over(&mut txn, caller, calls, &mut replies);
+        if caller.atomic.is_some() && !matches!(next, Next::Done) {
+            return next;
+        }
+        let (db, wrote) = (txn.db, txn.has_writes());
+        match txn.commit() {
+            Ok(effects) => {
+                self.watches.touch(&effects.touched);
+                self.changes
+                    .fetch_add(effects.touched.len() as u64, Ordering::Relaxed);
+                outcome.effects.append(effects);
+                outcome.db = db;
+                outcome.wrote |= wrote;
+            }
+            Err(error) => replies.fill(engine_error(&error)),
+        }
+        drop(guards);
+        outcome.replies.append(&mut replies);
+        next
+    }
+
+    /// Runs commands until one cannot. The ones behind it are run and undone.
+    fn run_over(
+        &self,
+        txn: &mut Txn<'_>,
+        caller: Caller<'_>,
+        calls: &[Call<'_>],
+        replies: &mut Vec<Reply>,
+    ) -> Next {
+        let mut next = Next::Done;
+        for call in calls {
+            let Run::Data(run) = call.command.run else {
+                continue;
+            };
+            let looks_ahead = !matches!(next, Next::Done);
+            if looks_ahead && txn.wanted.len() >= WANTED_MAX {
+                break;
+            }
+            txn.begin();
+            let began = clock::now();
+            let answer = run(txn, call.args);
+            let answer = match answer {
+                Ok(reply) if !looks_ahead => Ok(reply),
+                Ok(_) => Err(Stop::Read),
+                Err(stop) => Err(stop),
+            };
+            let reply = match answer {
+                Ok(reply) => reply,
+                Err(stop) => {
+                    if let Err(error) = txn.undo() {
+                        replies.push(engine_error(&error));
+                        continue;
+                    }
+                    match stop {
+                        _ if looks_ahead => continue,
+                        Stop::Reply(text) => Reply::Error(text),
+                        Stop::Engine(error) => engine_error(&error),
+                        Stop::Read => {
+                            next = Next::Read(Vec::new());
+                            continue;
+                        }
+                        Stop::Device => return Next::Device,
+                        Stop::Database(db) => return Next::Database(db),
+                        Stop::AllKeys => return Next::AllKeys,
+                    }
+                }
+            };
+            // The server's own calls, and further tries of those who wait, have no address.
+            if !caller.address.is_empty() {
+                self.count(call, &reply, began.elapsed(), caller.address);
+            }
+            replies.push(reply);
+        }
+        match next {
+            Next::Read(_) => Next::Read(std::mem::take(&mut txn.wanted)),
+            next => next,
+        }
+    }
+
+    /// Takes the locks of all keys of these calls.
+    fn hold(
+        &self,
+        caller: Caller<'_>,
+        calls: &[Call<'_>],
+        all_keys: bool,
+    ) -> Option<(impl Sized + '_, Held)> {
+        let is_of_all = |it: &Call<'_>| it.command.has(ALL_KEYS);
+        if all_keys || calls.iter().any(is_of_all) && caller.atomic.is_some() {
+            return Some((self.stripes.try_hold_all()?, Held::All));
+        }
+        let of_key = |key: &[u8]| Stripes::of(self.databases.hash(key));
+        let mut stripes = Vec::with_capacity(calls.len());
+        for call in calls {
+            stripes.extend(call.command.keys.of(call.args).into_iter().map(of_key));
+        }
+        stripes.extend(caller.watched.iter().map(|(_, key)| of_key(key)));
+        let guards = self.stripes.try_hold(&mut stripes)?;
+        Some((guards, Held::Some(stripes)))
+    }
+
+    /// Counts a command, and remembers it if it was slow.
+    pub(crate) fn count(&self, call: &Call<'_>, reply: &Reply, took: Duration, address: &str) {
+        let counters = &self.counters[index_of(call.command)];
+        let micros = took.as_micros() as u64;
+        counters.calls.fetch_add(1, Ordering::Relaxed);
+        counters.micros.fetch_add(micros, Ordering::Relaxed);
+        if reply.is_error() {
+            counters.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        self.slow_log.note(micros, call.args, address);
+    }
+
+    /// Tells everybody of committed changes: listeners, and those who wait for keys.
+    pub(crate) async fn announce(&self, mut effects: Effects) -> bool {
+        let mut wrote = false;
+        loop {
+            for event in effects.events.drain(..) {
+                self.notify(&event);
+            }
+            for (channel, message) in effects.messages.drain(..) {
+                self.pubsub.publish(&channel, &message);
+            }
+            if effects.ready.is_empty() || self.waiters.count() == 0 {
+                return wrote;
+            }
+            let key = effects.ready.remove(0);
+            for waiter in self.waiters.of(&key) {
+                if let Some(served) = self.serve(&waiter).await {
+                    wrote |= served.wrote;
+                    // An element that was moved to another key is for those who wait there.
+                    effects.append(served.effects);
+                }
+            }
+        }
+    }
+
+    /// Runs the command of a client that waits. Returns the outcome if it had a reply.
+    pub(crate) async fn serve(&self, waiter: &crate::waiters::Waiter) -> Option<Outcome> {
+        if !waiter.claim() {
+            return None;
+        }
+        let args: Vec<&[u8]> = waiter.args.iter().map(Vec::as_slice).collect();
+        let call = Call {
+            command: waiter.command,
+            args: &args,
+        };
+        let caller = Caller {
+            db: waiter.db,
+            resp3: waiter.resp3,
+            is_waiting: true,
+            atomic: None,
+            watched: &[],
+            address: "",
+        };
+        loop {
+            let mut outcome = self.run(caller, &[call]).await;
+            match outcome.replies.pop() {
+                Some(Reply::Wait | Reply::WaitWith(_)) | None => {
+                    if !waiter.release() {
+                        return None;
+                    }
+                }
+                Some(reply) => {
+                    waiter.finish(reply);
+                    return Some(outcome);
+                }
+            }
+        }
+    }
+}
+
+/// Lets others run who hold a stripe. They hold it for microseconds, or while they read.
+async fn back_off(tries: u32) {
+    if tries < 8 {
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(Duration::from_micros(u64::from(tries.min(100)) * 20)).await;
+    }
+}
+
+/// Reads keys, so that their pages are in memory. The reads of a keyspace overlap.
+async fn read(wanted: Vec<Wanted>) {
+    let mut by_keyspace: BTreeMap<String, (Keyspace, Vec<Vec<u8>>)> = BTreeMap::new();
+    for (keyspace, key) in wanted {
+        let of_keyspace = by_keyspace.entry(keyspace.name());
+        of_keyspace
+            .or_insert_with(|| (keyspace, Vec::new()))
+            .1
+            .push(key);
+    }
+    let pending = by_keyspace
+        .values()
+        .map(|(keyspace, keys)| keyspace.multi_get_async(keys));
+    for pending in pending.collect::<Vec<_>>() {
+        // An error comes again when the command reads the key.
+        let _ = pending.await;
+    }
+}

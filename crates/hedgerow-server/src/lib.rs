@@ -1,0 +1,36 @@
+//! A server that speaks the protocol of Redis over a Hedgerow database: `hedgerow serve`.
+//!
+//! ```text
+//! connection.rs   one read, all complete commands, one write
+//! execute.rs      many commands as one commit: locks, state, commands, commit
+//! commands/       a function for each command, by family; one table
+//! store/          keys and elements as entries of the engine
+//! ```
+//!
+//! A GET: `connection::execute` → `execute::attempt` → `strings::get` → `Txn::lookup` →
+//! `IndexedBatch::get_if_cached`. `docs/design/0030-server.md` has the decisions.
+#![forbid(unsafe_code)]
+
+mod active_expiry;
+mod buffers;
+mod client;
+mod clock;
+mod commands;
+mod connection;
+mod execute;
+mod glob;
+mod number;
+mod pubsub;
+mod resp;
+#[cfg(feature = "lua")]
+mod scripting;
+mod serve;
+mod server;
+mod session;
+mod store;
+mod waiters;
+mod watches;
+
+pub use commands::config::Fsync;
+pub use resp::{Limits, Parser, ProtocolError, Request};
+pub use serve::{Options, serve};

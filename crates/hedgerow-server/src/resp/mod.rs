@@ -1,0 +1,9 @@
+//! The wire format of Redis, RESP: requests in, replies out. The code here does no I/O.
+
+mod reply;
+mod request;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use reply::{Reply, error};
+pub use request::{Limits, Parser, ProtocolError, Request};

@@ -1,0 +1,250 @@
+//! Requests: arrays of byte strings, or inline commands. The parser keeps its place between reads,
+//! so a long request is looked at once. No bytes make it panic.
+
+use std::ops::Range;
+
+/// The bytes of an inline command, or of a line with a length.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// The bounds of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The bytes of one argument.
+    pub argument_bytes: usize,
+    /// The number of arguments.
+    pub arguments: usize,
+}
+
+/// A request, as places in the bytes that were parsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// The places of the arguments.
+    Array(Vec<Range<usize>>),
+    /// The arguments of an inline command, which may have had quotes.
+    Inline(Vec<Vec<u8>>),
+}
+
+/// The reason why bytes are no request; nothing behind them can be parsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProtocolError(pub String);
+
+/// A parser of the bytes of one connection.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// Everything before it was parsed.
+    at: usize,
+    /// The arguments that an array still lacks; `None` between requests.
+    missing: Option<usize>,
+    /// The length of the argument that is being read.
+    argument: Option<usize>,
+    arguments: Vec<Range<usize>>,
+}
+
+impl Parser {
+    /// The next request of `bytes`, which are those of the call before and possibly more. `None` if
+    /// it is not complete.
+    ///
+    /// # Errors
+    /// The first bytes that no request can have.
+    pub fn next(&mut self, bytes: &[u8], limits: Limits) -> Result<Option<Request>, ProtocolError> {
+        loop {
+            let Some(missing) = self.missing else {
+                match bytes.get(self.at) {
+                    None => return Ok(None),
+                    Some(b'*') => {
+                        let text = "invalid multibulk length";
+                        let Some(count) = self.length(bytes, limits.arguments, text)? else {
+                            return Ok(None);
+                        };
+                        // An empty request has no reply.
+                        if let Some(count) = count.filter(|count| *count > 0) {
+                            self.missing = Some(count);
+                            self.arguments = Vec::with_capacity(count.min(64));
+                        }
+                    }
+                    Some(_) => match self.inline(bytes)? {
+                        Some(arguments) if arguments.is_empty() => {}
+                        other => return Ok(other.map(Request::Inline)),
+                    },
+                }
+                continue;
+            };
+            if missing == 0 {
+                self.missing = None;
+                return Ok(Some(Request::Array(std::mem::take(&mut self.arguments))));
+            }
+            if !self.argument(bytes, limits)? {
+                return Ok(None);
+            }
+            self.missing = Some(missing - 1);
+        }
+    }
+
+    /// Forgets the bytes that were parsed, so that they may be removed. Returns their number.
+    pub fn parsed(&mut self) -> usize {
+        if self.missing.is_some() {
+            return 0;
+        }
+        std::mem::take(&mut self.at)
+    }
+
+    /// The bytes that the present argument needs behind those that are there.
+    pub fn wanted(&self, bytes: &[u8]) -> usize {
+        let end = self.argument.map_or(0, |length| self.at + length + 2);
+        end.saturating_sub(bytes.len())
+    }
+
+    /// Reads one argument. Returns true if it was complete.
+    fn argument(&mut self, bytes: &[u8], limits: Limits) -> Result<bool, ProtocolError> {
+        if self.argument.is_none() {
+            match bytes.get(self.at) {
+                None => return Ok(false),
+                Some(b'$') => {}
+                Some(other) => {
+                    let found = other.escape_ascii();
+                    return Err(ProtocolError(format!("expected '$', got '{found}'")));
+                }
+            }
+            let text = "invalid bulk length";
+            let Some(length) = self.length(bytes, limits.argument_bytes, text)? else {
+                return Ok(false);
+            };
+            let length = length.ok_or_else(|| ProtocolError(text.to_owned()))?;
+            self.argument = Some(length);
+        }
+        let Some(length) = self.argument else {
+            return Ok(false);
+        };
+        let end = self.at + length;
+        if bytes.len() < end + 2 {
+            return Ok(false);
+        }
+        self.arguments.push(self.at..end);
+        self.at = end + 2;
+        self.argument = None;
+        Ok(true)
+    }
+
+    /// The number behind a `*` or `$`; `Some(None)` for a negative one.
+    #[allow(clippy::option_option, reason = "not complete, negative, a length")]
+    fn length(
+        &mut self,
+        bytes: &[u8],
+        max: usize,
+        text: &str,
+    ) -> Result<Option<Option<usize>>, ProtocolError> {
+        let Some(line) = self.line(&bytes[self.at..], "too big mbulk count string")? else {
+            return Ok(None);
+        };
+        let number = std::str::from_utf8(&line[1..])
+            .ok()
+            .and_then(|text| text.parse::<i64>().ok())
+            .ok_or_else(|| ProtocolError(text.to_owned()))?;
+        self.at += line.len() + 2;
+        let Ok(length) = usize::try_from(number) else {
+            return Ok(Some(None));
+        };
+        if length > max {
+            return Err(ProtocolError(text.to_owned()));
+        }
+        Ok(Some(Some(length)))
+    }
+
+    /// The bytes up to a line's end, without it.
+    fn line<'a>(&self, rest: &'a [u8], too_long: &str) -> Result<Option<&'a [u8]>, ProtocolError> {
+        let within = &rest[..rest.len().min(LINE_BYTES_MAX)];
+        match within.iter().position(|byte| *byte == b'\r') {
+            // The byte behind it is a newline, whatever it is.
+            Some(end) if end + 1 < rest.len() => Ok(Some(&rest[..end])),
+            Some(_) => Ok(None),
+            None if rest.len() >= LINE_BYTES_MAX => Err(ProtocolError(too_long.to_owned())),
+            None => Ok(None),
+        }
+    }
+
+    fn inline(&mut self, bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>, ProtocolError> {
+        let rest = &bytes[self.at..];
+        let within = &rest[..rest.len().min(LINE_BYTES_MAX)];
+        let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
+            if rest.len() >= LINE_BYTES_MAX {
+                return Err(ProtocolError("too big inline request".to_owned()));
+            }
+            return Ok(None);
+        };
+        self.at += end + 1;
+        let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+        let words = split_words(line);
+        let words =
+            words.ok_or_else(|| ProtocolError("unbalanced quotes in request".to_owned()))?;
+        Ok(Some(words))
+    }
+}
+
+/// The words of a line. Quotes keep spaces together, double ones know escapes. `None` if a quote is
+/// not closed, or not followed by a space.
+pub(crate) fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut words = Vec::new();
+    let mut rest = line;
+    loop {
+        rest = rest.trim_ascii_start();
+        let Some(first) = rest.first() else {
+            return Some(words);
+        };
+        let mut word = Vec::new();
+        rest = match first {
+            b'"' | b'\'' => {
+                let rest = quoted(&rest[1..], *first, &mut word)?;
+                if rest.first().is_some_and(|next| !next.is_ascii_whitespace()) {
+                    return None;
+                }
+                rest
+            }
+            _ => {
+                let is_end = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'"';
+                let end = rest.iter().position(is_end).unwrap_or(rest.len());
+                word.extend_from_slice(&rest[..end]);
+                match rest.get(end) {
+                    Some(b'"') => {
+                        let rest = quoted(&rest[end + 1..], b'"', &mut word)?;
+                        if rest.first().is_some_and(|next| !next.is_ascii_whitespace()) {
+                            return None;
+                        }
+                        rest
+                    }
+                    _ => &rest[end..],
+                }
+            }
+        };
+        words.push(word);
+    }
+}
+
+/// Appends what is quoted, and returns the bytes behind the closing quote.
+fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        let (first, behind) = rest.split_first()?;
+        rest = behind;
+        match (first, rest) {
+            (b'\\', [b'x', high, low, behind @ ..])
+                if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
+                let digit = |byte: &u8| char::from(*byte).to_digit(16).unwrap_or(0) as u8;
+                word.push(digit(high) << 4 | digit(low));
+                rest = behind;
+            }
+            (b'\\', [escaped, behind @ ..]) if quote == b'"' || *escaped == b'\'' => {
+                word.push(match (quote, escaped) {
+                    (b'"', b'n') => b'\n',
+                    (b'"', b'r') => b'\r',
+                    (b'"', b't') => b'\t',
+                    (b'"', b'b') => 8,
+                    (b'"', b'a') => 7,
+                    _ => *escaped,
+                });
+                rest = behind;
+            }
+            (byte, _) if *byte == quote => return Some(rest),
+            (byte, _) => word.push(*byte),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+use super::{Limits, Parser, Reply, Request};
+
+const LIMITS: Limits = Limits {
+    argument_bytes: 1 << 20,
+    arguments: 1 << 10,
+};
+
+fn words(bytes: &[u8], request: Request) -> Vec<Vec<u8>> {
+    match request {
+        Request::Array(places) => places.into_iter().map(|it| bytes[it].to_vec()).collect(),
+        Request::Inline(words) => words,
+    }
+}
+
+fn all(bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let mut parser = Parser::default();
+    let mut requests = Vec::new();
+    while let Some(request) = parser.next(bytes, LIMITS).unwrap() {
+        requests.push(words(bytes, request));
+    }
+    requests
+}
+
+#[test]
+fn arrays_and_inline_commands_are_requests() {
+    let bytes = b"*2\r\n$3\r\nGET\r\n$0\r\n\r\nset \"a b\" 'c' \"\\x41\\n\"\r\n*0\r\n\r\nPING\n";
+    let expected: Vec<Vec<&[u8]>> = vec![
+        vec![b"GET", b""],
+        vec![b"set", b"a b", b"c", b"A\n"],
+        vec![b"PING"],
+    ];
+    assert_eq!(all(bytes), expected);
+}
+
+#[test]
+fn a_request_in_pieces_is_the_same_request() {
+    let bytes = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nvalue\r\nPING\r\n";
+    let whole = all(bytes);
+    let mut parser = Parser::default();
+    let mut requests = Vec::new();
+    for end in 0..=bytes.len() {
+        while let Some(request) = parser.next(&bytes[..end], LIMITS).unwrap() {
+            requests.push(words(bytes, request));
+        }
+    }
+    assert_eq!(requests, whole);
+    assert_eq!(parser.parsed(), bytes.len());
+}
+
+#[test]
+fn bytes_that_are_no_request_are_errors() {
+    for (bytes, expected) in [
+        (&b"*x\r\n"[..], "invalid multibulk length"),
+        (b"*1\r\nGET\r\n", "expected '$', got 'G'"),
+        (b"*1\r\n$-4\r\n", "invalid bulk length"),
+        (b"*1\r\n$2000000\r\n", "invalid bulk length"),
+        (b"*20000\r\n", "invalid multibulk length"),
+        (b"get \"open\r\n", "unbalanced quotes in request"),
+    ] {
+        let error = Parser::default().next(bytes, LIMITS).unwrap_err();
+        assert_eq!(error.0, expected, "{}", bytes.escape_ascii());
+    }
+}
+
+/// Requests with random changes, cut at random places: any outcome but a panic, and the same one
+/// in pieces.
+#[test]
+fn random_bytes_never_panic() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..20_000 {
+        let mut bytes =
+            b"*2\r\n$3\r\nGET\r\n$4\r\nkey1\r\nPING \"a\\x4\"\r\n*1\r\n$1\r\nx\r\n".to_vec();
+        for _ in 0..random.usize(0..6) {
+            let place = random.usize(0..bytes.len());
+            bytes[place] = *random.choice(b"*$\r\n-19\"'\\x \0\xff").unwrap();
+        }
+        let parse = |pieces: &[usize]| {
+            let (mut parser, mut requests) = (Parser::default(), Vec::new());
+            for end in pieces {
+                loop {
+                    match parser.next(&bytes[..*end], LIMITS) {
+                        Ok(Some(request)) => requests.push(words(&bytes, request)),
+                        Ok(None) => break,
+                        Err(error) => return (requests, Some(error)),
+                    }
+                }
+            }
+            (requests, None)
+        };
+        let middle = random.usize(0..bytes.len());
+        assert_eq!(parse(&[bytes.len()]), parse(&[middle, bytes.len()]));
+    }
+}
+
+#[test]
+fn replies_have_the_bytes_of_their_version() {
+    let reply = Reply::Map(vec![(
+        Reply::bulk("k"),
+        Reply::Array(vec![Reply::Null, Reply::Double(1.5), Reply::Integer(-3)]),
+    )]);
+    let bytes = |resp3| {
+        let mut out = Vec::new();
+        reply.write(&mut out, resp3);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(
+        bytes(false),
+        "*2\r\n$1\r\nk\r\n*3\r\n$-1\r\n$3\r\n1.5\r\n:-3\r\n"
+    );
+    assert_eq!(bytes(true), "%1\r\n$1\r\nk\r\n*3\r\n_\r\n,1.5\r\n:-3\r\n");
+}

@@ -1,0 +1,162 @@
+//! Opening the database, listening, and ending well.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hedgerow::{Db, Error, ErrorKind};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::commands::config::{Config, Fsync};
+use crate::server::Server;
+use crate::{active_expiry, connection};
+
+/// The least bound of the memory for what clients have sent and not read.
+const BUFFER_BYTES_MIN: usize = 64 << 20;
+
+/// The options of a server.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory of the database, which is made if it is missing.
+    pub dir: PathBuf,
+    /// The address to listen on. Another one than the loopback needs a password.
+    pub bind: IpAddr,
+    /// The port; 0 for any free one.
+    pub port: u16,
+    /// The bytes of memory of the engine.
+    pub memory_budget: u64,
+    /// The password that clients must give; empty for none.
+    pub password: String,
+    /// When writes are durable.
+    pub fsync: Fsync,
+    /// The most clients at once.
+    pub clients_max: usize,
+    /// The threads that run commands; 0 for as many as processors, at most 8.
+    pub threads: usize,
+}
+
+impl Options {
+    /// The options of a server of this database: port 6379 of the loopback, 256 MiB, no password,
+    /// a sync per second.
+    pub fn new(dir: impl Into<PathBuf>) -> Options {
+        Options {
+            dir: dir.into(),
+            bind: Ipv4Addr::LOCALHOST.into(),
+            port: 6379,
+            memory_budget: 256 << 20,
+            password: String::new(),
+            fsync: Fsync::EverySecond,
+            clients_max: 10_000,
+            threads: 0,
+        }
+    }
+}
+
+/// Serves until SIGTERM, SIGINT or SHUTDOWN. `ready` is told the address when clients can connect.
+/// At the end everything is durable and the database is closed.
+///
+/// # Errors
+/// `InvalidArgument` for an address that needs a password; `Io` if the address is taken; as
+/// [`hedgerow::Builder::open`].
+pub fn serve(options: Options, ready: impl FnOnce(SocketAddr)) -> hedgerow::Result<()> {
+    if !options.bind.is_loopback() && options.password.is_empty() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "expected a password to listen on {}, found none",
+                options.bind
+            ),
+        ));
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if options.threads == 0 {
+        processors.min(8)
+    } else {
+        options.threads
+    };
+    let io = |error: io::Error| Error::io("serve", &options.dir, error);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("hedgerow-serve")
+        .enable_all()
+        .build()
+        .map_err(io)?;
+    let db = Db::builder(&options.dir)
+        .memory_budget(options.memory_budget)
+        .open()?;
+    let result = runtime.block_on(listen(&options, &db, ready));
+    // Ends the connections, and with them the last handles of the server.
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    let synced = db.sync();
+    let closed = db.close();
+    result.and(synced).and(closed)
+}
+
+async fn listen(
+    options: &Options,
+    db: &Db,
+    ready: impl FnOnce(SocketAddr),
+) -> hedgerow::Result<()> {
+    let io = |error: io::Error| Error::io("listen for", &options.dir, error);
+    let listener = TcpListener::bind((options.bind, options.port))
+        .await
+        .map_err(io)?;
+    let address = listener.local_addr().map_err(io)?;
+    let config = Config::new(options.fsync, &options.password, options.clients_max);
+    config.tell("port", address.port().to_string());
+    config.tell("bind", options.bind.to_string());
+    config.tell("dir", options.dir.display().to_string());
+    let buffer_bytes = (options.memory_budget / 4) as usize;
+    let limits = (address.port(), buffer_bytes.max(BUFFER_BYTES_MIN));
+    let server = Server::new(db, options.dir.clone(), limits, config)?;
+    let server = Arc::new(server);
+    let mut terminate = signal(SignalKind::terminate()).map_err(io)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(io)?;
+    let tasks = [
+        tokio::spawn(active_expiry::run(server.clone())),
+        tokio::spawn(sync_each_second(server.clone())),
+    ];
+    ready(address);
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => accept(&server, stream),
+                // No more files, for example; others may end.
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            },
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            () = server.stop.notified() => break,
+        }
+    }
+    for task in tasks {
+        task.abort();
+        // It was aborted, or has ended before.
+        let _ = task.await;
+    }
+    Ok(())
+}
+
+fn accept(server: &Arc<Server>, stream: tokio::net::TcpStream) {
+    server.connections.fetch_add(1, Ordering::Relaxed);
+    if server.clients.count() >= server.config.clients_max() {
+        // The client learns why, if it can be told at once.
+        let _ = stream.try_write(b"-ERR max number of clients reached\r\n");
+        return;
+    }
+    // Replies are written whole; waiting for more would only delay them.
+    let _ = stream.set_nodelay(true);
+    tokio::spawn(connection::serve(server.clone(), stream));
+}
+
+async fn sync_each_second(server: Arc<Server>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // A log that cannot be synced refuses every further write.
+        let _ = server.sync_if_written().await;
+    }
+}

@@ -1,0 +1,237 @@
+//! The parts that all connections share.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hedgerow::Db;
+use tokio::sync::Notify;
+
+use crate::buffers::Buffers;
+use crate::client::{Client, Clients, lock};
+use crate::clock;
+use crate::commands::config::{Config, Fsync};
+use crate::commands::slow_log::SlowLog;
+use crate::commands::{Args, COMMANDS};
+use crate::pubsub::PubSub;
+use crate::resp::{Reply, error};
+use crate::store::{Databases, Event, Stripes, engine_error};
+use crate::waiters::Waiters;
+use crate::watches::Watches;
+
+/// Scripts may make codes of their own; so many are told apart.
+const ERROR_CODES_MAX: usize = 128;
+
+/// The counters of a command.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) calls: AtomicU64,
+    pub(crate) micros: AtomicU64,
+    pub(crate) failed: AtomicU64,
+}
+
+/// See the module.
+pub(crate) struct Server {
+    pub(crate) databases: Databases,
+    pub(crate) stripes: Stripes,
+    pub(crate) clients: Clients,
+    /// The memory for bytes that clients have sent and not read.
+    pub(crate) buffers: Arc<Buffers>,
+    pub(crate) pubsub: PubSub,
+    pub(crate) watches: Watches,
+    pub(crate) waiters: Waiters,
+    pub(crate) config: Config,
+    pub(crate) slow_log: SlowLog,
+    pub(crate) counters: Vec<Counters>,
+    pub(crate) errors: AtomicU64,
+    /// The errors by their code. Codes are few: others than those of commands count as `ERR`.
+    pub(crate) error_codes: Mutex<BTreeMap<String, u64>>,
+    pub(crate) connections: AtomicU64,
+    /// The changes of keys since the last checkpoint.
+    pub(crate) changes: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    pub(crate) since: Instant,
+    pub(crate) run_id: String,
+    pub(crate) port: u16,
+    pub(crate) dir: PathBuf,
+    /// The time of the last checkpoint, in seconds since 1970.
+    pub(crate) last_save: AtomicI64,
+    saving: AtomicBool,
+    /// Something was written since the last sync.
+    unsynced: AtomicBool,
+    /// The latest time that was told.
+    now: Mutex<u64>,
+    pub(crate) stop: Notify,
+}
+
+impl Server {
+    pub(crate) fn new(
+        db: &Db,
+        dir: PathBuf,
+        (port, buffer_bytes): (u16, usize),
+        config: Config,
+    ) -> hedgerow::Result<Server> {
+        let databases = Databases::open(db)?;
+        #[cfg(feature = "lua")]
+        crate::commands::functions::load_stored(&databases)?;
+        let digits = (0..40).map(|_| char::from_digit(fastrand::u32(..16), 16));
+        Ok(Server {
+            databases,
+            stripes: Stripes::new(),
+            clients: Clients::default(),
+            buffers: Buffers::new(buffer_bytes),
+            pubsub: PubSub::default(),
+            watches: Watches::default(),
+            waiters: Waiters::default(),
+            slow_log: SlowLog::new(&config),
+            config,
+            counters: COMMANDS.iter().map(|_| Counters::default()).collect(),
+            errors: AtomicU64::new(0),
+            error_codes: Mutex::default(),
+            connections: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
+            since: clock::now(),
+            run_id: digits.flatten().collect(),
+            port,
+            dir,
+            last_save: AtomicI64::new(clock::unix_millis() as i64 / 1_000),
+            saving: AtomicBool::new(false),
+            unsynced: AtomicBool::new(false),
+            now: Mutex::new(0),
+            stop: Notify::new(),
+        })
+    }
+
+    pub(crate) fn db(&self) -> &Db {
+        self.databases.db()
+    }
+
+    /// Milliseconds since 1970. Never goes back, so that what has expired stays so.
+    pub(crate) fn now(&self) -> u64 {
+        let mut last = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = clock::unix_millis().max(*last);
+        *last
+    }
+
+    /// Tells those who listen to changes of keys, as `notify-keyspace-events` says.
+    pub(crate) fn notify(&self, event: &Event) {
+        if event.name == "expired" {
+            self.expired.fetch_add(1, Ordering::Relaxed);
+        }
+        let classes = self.config.events();
+        if !classes.contains(&event.class) {
+            return;
+        }
+        if classes.contains(&b'K') {
+            let channel = [format!("__keyspace@{}__:", event.db).as_bytes(), &event.key].concat();
+            self.pubsub.publish(&channel, event.name.as_bytes());
+        }
+        if classes.contains(&b'E') {
+            let channel = format!("__keyevent@{}__:{}", event.db, event.name);
+            self.pubsub.publish(channel.as_bytes(), &event.key);
+        }
+    }
+
+    pub(crate) fn note_error(&self, reply: &Reply) {
+        if reply.is_error() {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Reply::Error(text) = reply {
+            let code = text.split(' ').next().unwrap_or("ERR");
+            let mut codes = lock(&self.error_codes);
+            let code = match codes.len() < ERROR_CODES_MAX || codes.contains_key(code) {
+                true => code,
+                false => "ERR",
+            };
+            *codes.entry(code.to_owned()).or_insert(0) += 1;
+        }
+    }
+
+    /// Waits until what was written is as durable as was asked for.
+    pub(crate) async fn make_durable(&self, wrote: bool) -> Result<(), Reply> {
+        if !wrote {
+            return Ok(());
+        }
+        if self.config.fsync() == Fsync::Always {
+            let synced = self.db().sync_async().await;
+            return synced.map_err(|error| engine_error(&error));
+        }
+        self.unsynced.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes everything durable that was written since the last time.
+    pub(crate) async fn sync_if_written(&self) -> hedgerow::Result<()> {
+        if self.config.fsync() == Fsync::Never || !self.unsynced.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.db().sync_async().await
+    }
+
+    pub(crate) async fn wait_for_sync(&self, _args: Args<'_>) -> Reply {
+        match self.db().sync_async().await {
+            Ok(()) => Reply::Array(vec![Reply::Integer(1), Reply::Integer(0)]),
+            Err(error) => engine_error(&error),
+        }
+    }
+
+    /// SAVE and BGSAVE: a checkpoint beside the database, in place of the last one.
+    pub(crate) async fn save(&self, args: Args<'_>) -> Reply {
+        if self.saving.swap(true, Ordering::AcqRel) {
+            return error("ERR Background save already in progress");
+        }
+        let mut target = self.dir.clone().into_os_string();
+        target.push(".save");
+        let (target, new) = (PathBuf::from(&target), {
+            target.push(".new");
+            PathBuf::from(target)
+        });
+        let made = self.checkpoint(&target, &new).await;
+        self.saving.store(false, Ordering::Release);
+        match made {
+            Err(text) => error(format!("ERR {text}")),
+            Ok(()) => {
+                let now = clock::unix_millis() as i64 / 1_000;
+                self.last_save.store(now, Ordering::Release);
+                self.changes.store(0, Ordering::Relaxed);
+                match args[0].eq_ignore_ascii_case(b"SAVE") {
+                    true => Reply::OK,
+                    false => Reply::Status("Background saving started"),
+                }
+            }
+        }
+    }
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "directories of databases, not files in them"
+    )]
+    async fn checkpoint(&self, target: &PathBuf, new: &PathBuf) -> Result<(), String> {
+        let remove = |dir: &PathBuf| match std::fs::remove_dir_all(dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(format!("cannot remove {}: {error}", dir.display()))
+            }
+            _ => Ok(()),
+        };
+        remove(new)?;
+        let made = self.db().checkpoint_async(new).await;
+        made.map_err(|error| error.to_string())?;
+        remove(target)?;
+        let renamed = std::fs::rename(new, target);
+        renamed.map_err(|error| format!("cannot rename {}: {error}", new.display()))
+    }
+
+    /// Ends when a client has been silent for longer than the configuration allows.
+    pub(crate) async fn idle_too_long(&self, client: &Client) {
+        let seconds = self.config.timeout();
+        if seconds == 0 {
+            return std::future::pending().await;
+        }
+        let silent = lock(&client.last_used).elapsed();
+        let allowed = Duration::from_secs(seconds);
+        tokio::time::sleep(allowed.saturating_sub(silent)).await;
+    }
+}

@@ -1,0 +1,148 @@
+//! A connection's state between its commands.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::client::Client;
+use crate::commands::Command;
+use crate::server::Server;
+
+/// A queued command of a transaction.
+pub(crate) struct Queued {
+    pub(crate) command: &'static Command,
+    pub(crate) args: Vec<Vec<u8>>,
+}
+
+/// A key that a transaction depends on.
+pub(crate) struct Watched {
+    pub(crate) key: (usize, Vec<u8>),
+    /// The time of expiry when it was watched, 0 for none; a key that expires later has changed.
+    pub(crate) expires: u64,
+}
+
+/// Which replies are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    On,
+    Off,
+    SkipNext,
+    SkipThis,
+}
+
+pub(crate) struct Session {
+    pub(crate) server: Arc<Server>,
+    pub(crate) client: Arc<Client>,
+    pub(crate) db: usize,
+    pub(crate) resp3: bool,
+    pub(crate) is_authenticated: bool,
+    /// The connection ends after the replies are written.
+    pub(crate) ends: bool,
+    pub(crate) replies: Replies,
+    pub(crate) channels: BTreeSet<Vec<u8>>,
+    pub(crate) patterns: BTreeSet<Vec<u8>>,
+    pub(crate) queue: Option<Vec<Queued>>,
+    /// The bytes of the queued commands.
+    pub(crate) queued_bytes: usize,
+    /// A command was refused when it was queued.
+    pub(crate) queue_failed: bool,
+    pub(crate) watched: Vec<Watched>,
+}
+
+impl Session {
+    pub(crate) fn new(server: Arc<Server>, client: Arc<Client>) -> Session {
+        Session {
+            is_authenticated: server.config.password().is_empty(),
+            server,
+            client,
+            db: 0,
+            resp3: false,
+            ends: false,
+            replies: Replies::On,
+            channels: BTreeSet::new(),
+            patterns: BTreeSet::new(),
+            queue: None,
+            queued_bytes: 0,
+            queue_failed: false,
+            watched: Vec::new(),
+        }
+    }
+
+    pub(crate) fn select(&mut self, db: usize) {
+        self.db = db;
+        self.client.db.store(db, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_resp3(&mut self, resp3: bool) {
+        self.resp3 = resp3;
+        self.client.resp3.store(resp3, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_subscribed(&self) -> bool {
+        !self.channels.is_empty() || !self.patterns.is_empty()
+    }
+
+    pub(crate) fn subscriptions(&self) -> usize {
+        self.channels.len() + self.patterns.len()
+    }
+
+    /// Adds or removes a subscription. Returns true if that changed anything.
+    pub(crate) fn subscribe(&mut self, name: &[u8], by_pattern: bool, on: bool) -> bool {
+        let (names, counter) = match by_pattern {
+            true => (&mut self.patterns, &self.client.patterns),
+            false => (&mut self.channels, &self.client.subscriptions),
+        };
+        let changed = match on {
+            true => names.insert(name.to_vec()),
+            false => names.remove(name),
+        };
+        counter.store(names.len(), Ordering::Relaxed);
+        match on {
+            true => self.server.pubsub.subscribe(&self.client, name, by_pattern),
+            false => self
+                .server
+                .pubsub
+                .unsubscribe(&self.client, name, by_pattern),
+        }
+        changed
+    }
+
+    pub(crate) fn unwatch(&mut self) {
+        for watched in self.watched.drain(..) {
+            self.server.watches.remove(&self.client, &watched.key);
+        }
+        self.client.is_dirty.store(false, Ordering::Release);
+    }
+
+    /// Leaves the transaction, if there is one.
+    pub(crate) fn discard(&mut self) {
+        self.queue = None;
+        self.queued_bytes = 0;
+        self.queue_failed = false;
+        self.client.queued.store(0, Ordering::Relaxed);
+        self.unwatch();
+    }
+
+    /// Gives back everything that others keep for the connection.
+    pub(crate) fn reset(&mut self) {
+        self.discard();
+        for name in std::mem::take(&mut self.channels) {
+            self.server.pubsub.unsubscribe(&self.client, &name, false);
+        }
+        for name in std::mem::take(&mut self.patterns) {
+            self.server.pubsub.unsubscribe(&self.client, &name, true);
+        }
+        self.client.subscriptions.store(0, Ordering::Relaxed);
+        self.client.patterns.store(0, Ordering::Relaxed);
+        if self.client.is_monitor.swap(false, Ordering::Relaxed) {
+            self.server.clients.monitors.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.reset();
+        self.server.clients.remove(&self.client);
+    }
+}

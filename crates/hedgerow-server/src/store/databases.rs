@@ -1,0 +1,346 @@
+//! The databases 0 to 15: which keyspaces each of them is, and the counters that outlive the
+//! process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+#[cfg(feature = "lua")]
+use hedgerow::Durability;
+use hedgerow::{Db, Error, ErrorKind, Keyspace, Layout, Result};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The number of databases.
+pub(crate) const DATABASES: usize = 16;
+/// The versions that are reserved by one write.
+const VERSIONS_RESERVED: u64 = 1 << 16;
+const MAP: &[u8] = b"map";
+const SEED: &[u8] = b"seed";
+const VERSIONS: &[u8] = b"versions";
+/// The prefix of the name of a library of functions.
+#[cfg(feature = "lua")]
+const LIBRARY: &[u8] = b"l";
+/// The operator of the keyspace `server`, for numbers of keys.
+const OPERATOR: &str = "add_i64";
+
+/// The keyspaces of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// One entry for each key.
+    Meta = 0,
+    /// Elements that are read by name.
+    Elements = 1,
+    /// Elements in order.
+    Ordered = 2,
+    /// Times of expiry.
+    Expiry = 3,
+}
+
+const LETTERS: [char; 4] = ['m', 'e', 's', 't'];
+
+/// A database that has, or had, keys.
+pub(crate) struct Database {
+    generation: u64,
+    spaces: [Keyspace; 4],
+    /// The key of its number of keys, in the keyspace `server`.
+    pub(crate) size_key: Vec<u8>,
+}
+
+impl Database {
+    pub(crate) fn space(&self, space: Space) -> &Keyspace {
+        &self.spaces[space as usize]
+    }
+
+    fn names(generation: u64) -> [String; 4] {
+        LETTERS.map(|letter| format!("{letter}{generation}"))
+    }
+
+    fn size_key(generation: u64) -> Vec<u8> {
+        [b"n", &generation.to_be_bytes()[..]].concat()
+    }
+}
+
+/// The database with each number; `None` if it has no keys.
+pub(crate) type Map = [Option<Arc<Database>>; DATABASES];
+
+/// See the module.
+pub(crate) struct Databases {
+    db: Db,
+    pub(crate) server: Keyspace,
+    map: ArcSwap<Map>,
+    /// Held while the map changes.
+    changing: Mutex<Change>,
+    versions: AtomicU64,
+    versions_end: AtomicU64,
+    seed: u64,
+    #[cfg(feature = "lua")]
+    pub(crate) scripts: crate::scripting::Scripts,
+}
+
+struct Change {
+    next_generation: u64,
+    /// Flushed databases that a command may still read.
+    flushed: Vec<Arc<Database>>,
+}
+
+impl Databases {
+    pub(crate) fn open(db: &Db) -> Result<Databases> {
+        let server = db.keyspace("server", Layout::sorted().merge_operator(OPERATOR))?;
+        let number = |key| server.get(key)?.map(|it| number(&it)).transpose();
+        let read: Result<Option<u64>> = number(SEED);
+        let seed = match read? {
+            Some(seed) => seed,
+            None => {
+                let seed = fastrand::u64(..);
+                server.put(SEED, seed.to_be_bytes())?;
+                seed
+            }
+        };
+        let generations = match server.get(MAP)? {
+            Some(stored) => decode_map(&stored)?,
+            None => [None; DATABASES],
+        };
+        let versions = number(VERSIONS)?.unwrap_or(1);
+        let mut map: Map = Default::default();
+        for (database, generation) in map.iter_mut().zip(generations) {
+            if let Some(generation) = generation {
+                *database = Some(Arc::new(open_database(db, generation)?));
+            }
+        }
+        remove_flushed(db, &generations)?;
+        let databases = Databases {
+            db: db.clone(),
+            map: ArcSwap::from_pointee(map),
+            changing: Mutex::new(Change {
+                // The version is above every generation that was ever used.
+                next_generation: versions,
+                flushed: Vec::new(),
+            }),
+            versions: AtomicU64::new(versions),
+            versions_end: AtomicU64::new(versions),
+            server,
+            seed,
+            #[cfg(feature = "lua")]
+            scripts: crate::scripting::Scripts::default(),
+        };
+        Ok(databases)
+    }
+
+    pub(crate) fn db(&self) -> &Db {
+        &self.db
+    }
+
+    pub(crate) fn map(&self) -> Arc<Map> {
+        self.map.load_full()
+    }
+
+    /// The hash of a key or field.
+    pub(crate) fn hash(&self, bytes: &[u8]) -> u64 {
+        xxh3_64_with_seed(bytes, self.seed)
+    }
+
+    /// A version that no collection has ever had. Costs a write for each 65,536 of them.
+    pub(crate) fn new_version(&self) -> Result<u64> {
+        loop {
+            let end = self.versions_end.load(Ordering::Acquire);
+            let version = self.versions.load(Ordering::Relaxed);
+            if version >= end {
+                self.reserve(&mut self.change())?;
+                continue;
+            }
+            let next = version + 1;
+            let exchanged = self.versions.compare_exchange_weak(
+                version,
+                next,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            if exchanged.is_ok() {
+                return Ok(version);
+            }
+        }
+    }
+
+    /// Reserves versions, unless another thread just has.
+    fn reserve(&self, _change: &mut Change) -> Result<()> {
+        let end = self.versions_end.load(Ordering::Acquire);
+        if self.versions.load(Ordering::Relaxed) < end {
+            return Ok(());
+        }
+        let end = end + VERSIONS_RESERVED;
+        self.server.put(VERSIONS, end.to_be_bytes())?;
+        self.versions_end.store(end, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes the keyspaces of a database that has none.
+    pub(crate) fn create(&self, number: usize) -> Result<()> {
+        let mut change = self.change();
+        let mut map = Map::clone(&self.map());
+        if map[number].is_some() {
+            return Ok(());
+        }
+        let generation = self.new_generation(&mut change)?;
+        map[number] = Some(Arc::new(open_database(&self.db, generation)?));
+        self.store(map)
+    }
+
+    fn new_generation(&self, change: &mut Change) -> Result<u64> {
+        // Generations and versions share a bound: neither is ever used twice.
+        if change.next_generation + 1 >= self.versions_end.load(Ordering::Acquire) {
+            let end = self.versions_end.load(Ordering::Acquire) + VERSIONS_RESERVED;
+            self.server.put(VERSIONS, end.to_be_bytes())?;
+            self.versions_end.store(end, Ordering::Release);
+        }
+        let generation = change.next_generation;
+        change.next_generation += 1;
+        Ok(generation)
+    }
+
+    /// Empties these databases by one write. The caller holds all stripes.
+    pub(crate) fn flush(&self, numbers: &[usize]) -> Result<()> {
+        let mut change = self.change();
+        let mut map = Map::clone(&self.map());
+        let flushed = numbers.iter().filter_map(|number| map[*number].take());
+        let flushed: Vec<_> = flushed.collect();
+        if flushed.is_empty() {
+            return Ok(());
+        }
+        self.store(map)?;
+        change.flushed.extend(flushed);
+        Ok(())
+    }
+
+    /// Exchanges two databases by one write. The caller holds all stripes.
+    pub(crate) fn swap(&self, one: usize, other: usize) -> Result<()> {
+        let _change = self.change();
+        let mut map = Map::clone(&self.map());
+        map.swap(one, other);
+        self.store(map)
+    }
+
+    /// Removes the keyspaces of flushed databases that nobody reads any more.
+    pub(crate) fn drop_flushed(&self) -> Result<()> {
+        let flushed = std::mem::take(&mut self.change().flushed);
+        let mut kept = Vec::new();
+        let mut result = Ok(());
+        for database in flushed {
+            match Arc::try_unwrap(database) {
+                Ok(database) => {
+                    let dropped = self.drop_keyspaces(database.generation);
+                    result = result.and(dropped);
+                }
+                Err(database) => kept.push(database),
+            }
+        }
+        self.change().flushed.append(&mut kept);
+        result
+    }
+
+    fn drop_keyspaces(&self, generation: u64) -> Result<()> {
+        for name in Database::names(generation) {
+            self.db.drop_keyspace(&name)?;
+        }
+        self.server.delete(Database::size_key(generation))
+    }
+
+    fn store(&self, map: Map) -> Result<()> {
+        let generations = map.each_ref().map(|it| it.as_ref().map(|it| it.generation));
+        self.server.put(MAP, encode_map(&generations))?;
+        self.map.store(Arc::new(map));
+        Ok(())
+    }
+
+    /// The sources of the libraries of functions.
+    #[cfg(feature = "lua")]
+    pub(crate) fn stored_libraries(&self) -> Result<Vec<Vec<u8>>> {
+        let stored = self.server.scan_prefix(LIBRARY)?;
+        stored.map(|item| Ok(item?.1.to_vec())).collect()
+    }
+
+    /// Puts these libraries in the place of all others, as one commit.
+    #[cfg(feature = "lua")]
+    pub(crate) fn store_libraries(
+        &self,
+        libraries: Vec<Arc<crate::scripting::Library>>,
+    ) -> Result<()> {
+        let _change = self.change();
+        let mut batch = self.db.batch();
+        batch.delete_range(&self.server, LIBRARY..&[LIBRARY[0] + 1][..])?;
+        for library in &libraries {
+            let key = [LIBRARY, library.name.as_bytes()].concat();
+            batch.put(&self.server, key, &library.source)?;
+        }
+        batch.commit(Durability::Buffered)?;
+        self.scripts.set_libraries(libraries);
+        Ok(())
+    }
+
+    fn change(&self) -> MutexGuard<'_, Change> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn open_database(db: &Db, generation: u64) -> Result<Database> {
+    let names = Database::names(generation);
+    let made = db.create_keyspaces(names.map(|name| (name, Layout::sorted())))?;
+    let spaces = made.try_into().map_err(|made: Vec<Keyspace>| {
+        let found = made.len();
+        Error::new(
+            ErrorKind::Corruption,
+            format!("expected 4 keyspaces of a database, found {found}"),
+        )
+    })?;
+    Ok(Database {
+        generation,
+        spaces,
+        size_key: Database::size_key(generation),
+    })
+}
+
+/// Removes the keyspaces of databases that were flushed before the process ended.
+fn remove_flushed(db: &Db, generations: &[Option<u64>; DATABASES]) -> Result<()> {
+    for name in db.keyspaces() {
+        let generation = name.strip_prefix(LETTERS).and_then(|it| it.parse().ok());
+        if generation.is_some_and(|it: u64| !generations.contains(&Some(it))) {
+            db.drop_keyspace(&name)?;
+        }
+    }
+    Ok(())
+}
+
+fn number(bytes: &[u8]) -> Result<u64> {
+    let number = bytes.try_into().map(u64::from_be_bytes);
+    number.map_err(|_| {
+        let found = bytes.len();
+        Error::new(
+            ErrorKind::Corruption,
+            format!("expected a number of 8 bytes in the keyspace `server`, found {found} bytes"),
+        )
+    })
+}
+
+/// A generation of each database, 0 for none.
+fn encode_map(generations: &[Option<u64>; DATABASES]) -> Vec<u8> {
+    let numbers = generations.iter().map(|it| it.unwrap_or(0).to_be_bytes());
+    numbers.flatten().collect()
+}
+
+fn decode_map(stored: &[u8]) -> Result<[Option<u64>; DATABASES]> {
+    let (chunks, rest) = stored.as_chunks::<8>();
+    let mut generations = [None; DATABASES];
+    if chunks.len() != DATABASES || !rest.is_empty() {
+        let found = stored.len();
+        return Err(Error::new(
+            ErrorKind::Corruption,
+            format!(
+                "expected a map of {} bytes, found {found} bytes",
+                DATABASES * 8
+            ),
+        ));
+    }
+    for (generation, chunk) in generations.iter_mut().zip(chunks) {
+        *generation = Some(u64::from_be_bytes(*chunk)).filter(|it| *it > 0);
+    }
+    Ok(generations)
+}

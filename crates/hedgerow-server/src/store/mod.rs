@@ -1,0 +1,29 @@
+//! The data of the server in the engine, and the view that a command has of it.
+//!
+//! | keyspace | key | value |
+//! |---|---|---|
+//! | `server` | a name | the map of databases, the bound of versions, the seed of hashes |
+//! | `server` | `n` and a generation | the number of keys of a database, by `add_i64` |
+//! | `m<g>` | hash(4) . key | [`Meta`]: type, expiry, then the string, or version and counts |
+//! | `e<g>` | version(8) . hash(4) . field | fields of hashes, members of sets and sorted sets |
+//! | `s<g>` | version(8) . place | elements of lists, scores of sorted sets |
+//! | `t<g>` | time of expiry(8) . key | nothing |
+//!
+//! `g` is the generation of a database: FLUSHDB gives it another one, SWAPDB exchanges two. All
+//! are sorted. The hash in front of keys and fields makes the order in which SCAN walks, and its
+//! cursor: the hash of the next key. Numbers are big-endian, so they sort as they count.
+
+mod databases;
+mod meta;
+mod stripes;
+mod txn;
+
+pub(crate) use databases::{DATABASES, Databases, Space};
+pub(crate) use meta::{Id, Kind, LIST_MIDDLE, Meta, Text};
+pub(crate) use stripes::Stripes;
+pub(crate) use txn::{
+    Effects, Entry, Event, Held, Mode, Stop, Txn, Wanted, elements, engine_error,
+};
+
+/// The result of a command: a reply, or the reason why there is none yet.
+pub(crate) type Answer<T> = Result<T, Stop>;

@@ -1,0 +1,666 @@
+//! The view of a command: one state of all databases, and its own writes on top.
+//!
+//! A command is a plain function over a `Txn`. In memory mode a read that needs the device ends the
+//! command with [`Stop::Read`]; the executor has the pages read, without any lock, and runs the
+//! command again. So commands know nothing of devices, locks or threads, and a command that is run
+//! again has no effect twice: everything that it did is undone first.
+
+use std::sync::Arc;
+
+use hedgerow::{Durability, IndexedBatch, Keyspace, MemoryAnswer, Savepoint, Slice};
+
+use super::Answer;
+use super::databases::{Database, Databases, Map, Space};
+use super::meta::{Kind, Meta};
+#[cfg(feature = "lua")]
+use super::stripes::Stripes;
+use crate::resp::Reply;
+
+/// The most elements that a command walks over in memory mode: they are in a few pages.
+const SCANNED_IN_MEMORY_MAX: u64 = 64;
+/// The memory of one commit: the largest values of a pipeline, twice, since it reads its writes.
+const BATCH_BYTES_MAX: usize = 256 << 20;
+const KEY_BYTES_MAX: usize = hedgerow::KEY_BYTES_MAX - 32;
+
+/// The reasons why a command has no reply yet, or an error.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// An error of the caller.
+    Reply(String),
+    /// An error of the engine.
+    Engine(hedgerow::Error),
+    /// Keys must be read from the device first.
+    Read,
+    /// The command walks over many elements, so it has to run where waiting is allowed.
+    Device,
+    /// The database must be made first.
+    Database(usize),
+    /// The command touches keys that it has not named, so it has to hold all.
+    AllKeys,
+}
+
+impl From<hedgerow::Error> for Stop {
+    fn from(error: hedgerow::Error) -> Stop {
+        Stop::Engine(error)
+    }
+}
+
+impl Stop {
+    pub(crate) fn reply(text: impl Into<String>) -> Stop {
+        Stop::Reply(text.into())
+    }
+
+    pub(crate) fn wrong_type() -> Stop {
+        Stop::reply("WRONGTYPE Operation against a key holding the wrong kind of value")
+    }
+
+    pub(crate) fn syntax() -> Stop {
+        Stop::reply("ERR syntax error")
+    }
+
+    pub(crate) fn not_an_integer() -> Stop {
+        Stop::reply("ERR value is not an integer or out of range")
+    }
+
+    pub(crate) fn not_a_float() -> Stop {
+        Stop::reply("ERR value is not a valid float")
+    }
+}
+
+/// The stripes that an attempt holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// These, in order.
+    Some(Vec<usize>),
+    All,
+}
+
+/// The place from which reads are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// From memory.
+    Memory,
+    /// From the device, too; the thread may wait.
+    Device,
+}
+
+/// Counts those who listen to a channel.
+pub(crate) type Listeners<'a> = dyn Fn(&[u8]) -> usize + Sync + 'a;
+
+/// A key that must be read before a command can run.
+pub(crate) type Wanted = (Keyspace, Vec<u8>);
+
+/// A change that others may be told of.
+#[derive(Debug, Clone)]
+pub(crate) struct Event {
+    pub(crate) db: usize,
+    /// The class, a letter of `notify-keyspace-events`.
+    pub(crate) class: u8,
+    pub(crate) name: &'static str,
+    pub(crate) key: Vec<u8>,
+}
+
+/// The things to do when a command's writes are committed.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    /// Messages for channels.
+    pub(crate) messages: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The keys that have changed, for those who watch them.
+    pub(crate) touched: Vec<(usize, Vec<u8>)>,
+    /// The keys that have something for those who wait.
+    pub(crate) ready: Vec<(usize, Vec<u8>)>,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Effects {
+    fn lengths(&self) -> [usize; 4] {
+        [
+            self.touched.len(),
+            self.ready.len(),
+            self.events.len(),
+            self.messages.len(),
+        ]
+    }
+
+    fn truncate(&mut self, to: [usize; 4]) {
+        self.touched.truncate(to[0]);
+        self.ready.truncate(to[1]);
+        self.events.truncate(to[2]);
+        self.messages.truncate(to[3]);
+    }
+
+    pub(crate) fn append(&mut self, mut other: Effects) {
+        self.touched.append(&mut other.touched);
+        self.ready.append(&mut other.ready);
+        self.events.append(&mut other.events);
+        self.messages.append(&mut other.messages);
+    }
+}
+
+/// The place to which a command is undone.
+struct Begin {
+    savepoint: Savepoint,
+    effects: [usize; 4],
+    sizes: [i64; super::databases::DATABASES],
+    db: usize,
+}
+
+/// See the module.
+pub(crate) struct Txn<'a> {
+    databases: &'a Databases,
+    map: Arc<Map>,
+    batch: IndexedBatch,
+    mode: Mode,
+    pub(crate) wanted: Vec<Wanted>,
+    /// By how much the number of keys of each database changes.
+    sizes: [i64; super::databases::DATABASES],
+    pub(crate) effects: Effects,
+    begin: Option<Begin>,
+    /// The keys that nobody else can change meanwhile.
+    pub(crate) held: Held,
+    /// Someone may listen to changes of keys.
+    pub(crate) tells_events: bool,
+    /// The number of those who listen to a channel.
+    pub(crate) listeners: Option<&'a Listeners<'a>>,
+    /// Milliseconds since 1970, the same for all commands.
+    pub(crate) now: u64,
+    /// The selected database.
+    pub(crate) db: usize,
+    pub(crate) resp3: bool,
+    /// The command runs for a client that waits.
+    pub(crate) is_waiting: bool,
+}
+
+/// A key of a user, as it is stored.
+pub(crate) struct Entry {
+    pub(crate) db: usize,
+    pub(crate) key: Vec<u8>,
+    stored: Option<Meta>,
+    expired: bool,
+}
+
+impl Entry {
+    /// The entry, unless there is none or it has expired.
+    pub(crate) fn meta(&self) -> Option<&Meta> {
+        self.stored.as_ref().filter(|_| !self.expired)
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        self.meta().is_some()
+    }
+
+    pub(crate) fn expires(&self) -> u64 {
+        self.meta().map_or(0, |meta| meta.expires)
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.meta().map_or(0, |meta| meta.count)
+    }
+}
+
+impl<'a> Txn<'a> {
+    /// The present state. The keyspaces are looked up first, so that the state has them.
+    pub(crate) fn new(databases: &'a Databases, mode: Mode, now: u64) -> hedgerow::Result<Txn<'a>> {
+        let map = databases.map();
+        let mut batch = databases.db().indexed_batch()?;
+        batch.set_memory_max(BATCH_BYTES_MAX);
+        Ok(Txn {
+            map,
+            batch,
+            databases,
+            mode,
+            wanted: Vec::new(),
+            sizes: Default::default(),
+            effects: Effects::default(),
+            begin: None,
+            held: Held::Some(Vec::new()),
+            tells_events: true,
+            listeners: None,
+            now,
+            db: 0,
+            resp3: false,
+            is_waiting: false,
+        })
+    }
+
+    // ---- one command after the other ----
+
+    /// Begins a command, which can be undone.
+    pub(crate) fn begin(&mut self) {
+        self.begin = Some(Begin {
+            savepoint: self.batch.savepoint(),
+            effects: self.effects.lengths(),
+            sizes: self.sizes,
+            db: self.db,
+        });
+    }
+
+    /// Runs a command as a part of another one. Undoes what it did if it fails.
+    #[cfg(feature = "lua")]
+    pub(crate) fn nested<T>(&mut self, run: impl FnOnce(&mut Self) -> Answer<T>) -> Answer<T> {
+        let outer = self.begin.take();
+        self.begin();
+        let answer = run(self);
+        if answer.is_err() {
+            self.undo()?;
+        }
+        self.begin = outer;
+        answer
+    }
+
+    /// Returns true if nobody else can change these keys before the commit.
+    #[cfg(feature = "lua")]
+    pub(crate) fn holds_all(&self, keys: &[&[u8]]) -> bool {
+        let stripe = |key: &[u8]| Stripes::of(self.databases.hash(key));
+        match &self.held {
+            Held::All => true,
+            Held::Some(held) => keys
+                .iter()
+                .all(|key| held.binary_search(&stripe(key)).is_ok()),
+        }
+    }
+
+    #[cfg(feature = "lua")]
+    pub(crate) fn databases(&self) -> &'a Databases {
+        self.databases
+    }
+
+    #[cfg(feature = "lua")]
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Undoes everything since the last beginning.
+    pub(crate) fn undo(&mut self) -> hedgerow::Result<()> {
+        if let Some(begin) = &self.begin {
+            self.batch.roll_back_to(begin.savepoint)?;
+            self.effects.truncate(begin.effects);
+            (self.sizes, self.db) = (begin.sizes, begin.db);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.batch.batch().is_empty()
+    }
+
+    /// Commits all writes, which then survive the process. Returns what is left to do.
+    pub(crate) fn commit(mut self) -> hedgerow::Result<Effects> {
+        for (database, size) in self.map.iter().zip(self.sizes) {
+            if let (Some(database), true) = (database, size != 0) {
+                let server = &self.databases.server;
+                self.batch
+                    .merge(server, &database.size_key, size.to_le_bytes())?;
+            }
+        }
+        if self.has_writes() {
+            self.batch.commit(Durability::Buffered)?;
+        }
+        Ok(self.effects)
+    }
+
+    // ---- entries of the engine ----
+
+    fn database(&self, db: usize) -> Option<&Arc<Database>> {
+        self.map.get(db)?.as_ref()
+    }
+
+    /// The keyspace to write to.
+    fn space(&self, db: usize, space: Space) -> Answer<Keyspace> {
+        let database = self.database(db).ok_or(Stop::Database(db))?;
+        Ok(database.space(space).clone())
+    }
+
+    pub(crate) fn get(&mut self, db: usize, space: Space, key: &[u8]) -> Answer<Option<Slice>> {
+        let Some(database) = self.database(db) else {
+            return Ok(None);
+        };
+        let keyspace = database.space(space).clone();
+        self.read(&keyspace, key)
+    }
+
+    fn read(&mut self, keyspace: &Keyspace, key: &[u8]) -> Answer<Option<Slice>> {
+        if self.mode == Mode::Device {
+            return Ok(self.batch.get(keyspace, key)?);
+        }
+        match self.batch.get_if_cached(keyspace, key)? {
+            MemoryAnswer::Unknown => {
+                self.wanted.push((keyspace.clone(), key.to_vec()));
+                Err(Stop::Read)
+            }
+            found => Ok(found.value()),
+        }
+    }
+
+    /// Several values. In memory mode all that are missing are asked for together.
+    pub(crate) fn get_all(
+        &mut self,
+        db: usize,
+        space: Space,
+        keys: &[Vec<u8>],
+    ) -> Answer<Vec<Option<Slice>>> {
+        let Some(database) = self.database(db) else {
+            return Ok(vec![None; keys.len()]);
+        };
+        let keyspace = database.space(space).clone();
+        if self.mode == Mode::Device {
+            return Ok(self.batch.multi_get(&keyspace, keys)?);
+        }
+        let read = keys.iter().map(|key| self.read(&keyspace, key));
+        together(read)
+    }
+
+    pub(crate) fn put(&mut self, db: usize, space: Space, key: &[u8], value: &[u8]) -> Answer<()> {
+        let keyspace = self.space(db, space)?;
+        self.batch.put(&keyspace, key, value)?;
+        Ok(())
+    }
+
+    pub(crate) fn delete(&mut self, db: usize, space: Space, key: &[u8]) -> Answer<()> {
+        let keyspace = self.space(db, space)?;
+        self.batch.delete(&keyspace, key)?;
+        Ok(())
+    }
+
+    pub(crate) fn delete_range(
+        &mut self,
+        db: usize,
+        space: Space,
+        range: std::ops::Range<Vec<u8>>,
+    ) -> Answer<()> {
+        let keyspace = self.space(db, space)?;
+        self.batch.delete_range(&keyspace, range)?;
+        Ok(())
+    }
+
+    /// The entries from `from` on, up to `to`, in order; `count` says how many the caller expects
+    /// to walk over at most.
+    pub(crate) fn scan(
+        &mut self,
+        db: usize,
+        space: Space,
+        range: std::ops::Range<Vec<u8>>,
+        count: u64,
+    ) -> Answer<impl DoubleEndedIterator<Item = Answer<(Slice, Slice)>> + use<>> {
+        if self.mode == Mode::Memory && count > SCANNED_IN_MEMORY_MAX {
+            return Err(Stop::Device);
+        }
+        let scan = match self.database(db) {
+            None => None,
+            Some(database) => {
+                let keyspace = database.space(space).clone();
+                Some(self.batch.scan(&keyspace, range)?)
+            }
+        };
+        Ok(scan.into_iter().flatten().map(|item| Ok(item?)))
+    }
+
+    // ---- keys of users ----
+
+    /// The hash in front of a key or field: the order of SCAN.
+    pub(crate) fn place(&self, bytes: &[u8]) -> [u8; 4] {
+        ((self.databases.hash(bytes) >> 32) as u32).to_be_bytes()
+    }
+
+    fn meta_key(&self, key: &[u8]) -> Answer<Vec<u8>> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(Stop::reply(format!(
+                "ERR expected a key of at most {KEY_BYTES_MAX} bytes, found {} bytes",
+                key.len()
+            )));
+        }
+        Ok([&self.place(key), key].concat())
+    }
+
+    pub(crate) fn lookup(&mut self, key: &[u8]) -> Answer<Entry> {
+        self.lookup_in(self.db, key)
+    }
+
+    pub(crate) fn lookup_in(&mut self, db: usize, key: &[u8]) -> Answer<Entry> {
+        let meta_key = self.meta_key(key)?;
+        let stored = self.get(db, Space::Meta, &meta_key)?;
+        let stored = stored.map(|stored| Meta::decode(stored).ok_or_else(damaged));
+        let stored = stored.transpose()?;
+        let expires = stored.as_ref().map_or(0, |meta| meta.expires);
+        Ok(Entry {
+            db,
+            key: key.to_vec(),
+            expired: expires > 0 && expires <= self.now,
+            stored,
+        })
+    }
+
+    /// Several keys; in memory mode all that are missing are asked for together.
+    pub(crate) fn lookup_all(&mut self, keys: &[&[u8]]) -> Answer<Vec<Entry>> {
+        let looked_up: Vec<_> = keys.iter().map(|key| self.lookup(key)).collect();
+        together(looked_up.into_iter())
+    }
+
+    /// A key that has this kind of value, or none.
+    pub(crate) fn lookup_kind(&mut self, key: &[u8], kind: Kind) -> Answer<Entry> {
+        let entry = self.lookup(key)?;
+        match entry.meta() {
+            Some(meta) if meta.kind != kind => Err(Stop::wrong_type()),
+            _ => Ok(entry),
+        }
+    }
+
+    /// A key that has this kind of value; `None` if there is nothing, or, for a client that waits,
+    /// something else.
+    pub(crate) fn lookup_awaited(&mut self, key: &[u8], kind: Kind) -> Answer<Option<Entry>> {
+        let entry = self.lookup(key)?;
+        match entry.meta().map(|meta| meta.kind) {
+            None => Ok(None),
+            Some(found) if found == kind => Ok(Some(entry)),
+            Some(_) if self.is_waiting => Ok(None),
+            Some(_) => Err(Stop::wrong_type()),
+        }
+    }
+
+    /// A new, empty collection.
+    pub(crate) fn new_collection(&self, kind: Kind) -> Answer<Meta> {
+        Ok(Meta::collection(kind, self.databases.new_version()?))
+    }
+
+    /// The entry's collection, or a new one.
+    pub(crate) fn collection(&self, entry: &Entry, kind: Kind) -> Answer<Meta> {
+        match entry.meta() {
+            Some(meta) => Ok(meta.clone()),
+            None => self.new_collection(kind),
+        }
+    }
+
+    /// Stores the entry of a key, whatever it was before.
+    pub(crate) fn store(&mut self, entry: &mut Entry, meta: Meta) -> Answer<()> {
+        let db = entry.db;
+        let meta_key = self.meta_key(&entry.key)?;
+        self.end_old(entry, Some(&meta))?;
+        if meta.expires != entry.stored.as_ref().map_or(0, |old| old.expires) && meta.expires > 0 {
+            self.put(
+                db,
+                Space::Expiry,
+                &expiry_key(meta.expires, &entry.key),
+                b"",
+            )?;
+        }
+        let mut bytes = Vec::with_capacity(32 + meta.value.bytes().len());
+        meta.encode(&mut bytes);
+        self.put(db, Space::Meta, &meta_key, &bytes)?;
+        if entry.stored.is_none() {
+            self.sizes[db] += 1;
+            self.event(entry, b'n', "new");
+        }
+        entry.stored = Some(meta);
+        entry.expired = false;
+        self.touch(entry);
+        Ok(())
+    }
+
+    /// Stores a collection, or removes its key if it is empty.
+    pub(crate) fn store_or_remove(&mut self, entry: &mut Entry, meta: Meta) -> Answer<()> {
+        if meta.count > 0 {
+            return self.store(entry, meta);
+        }
+        if self.remove(entry)? {
+            self.notify(entry.db, b'g', "del", &entry.key);
+        }
+        Ok(())
+    }
+
+    /// Removes a key, at the cost of one, whatever it holds. Returns true if it was there.
+    pub(crate) fn remove(&mut self, entry: &mut Entry) -> Answer<bool> {
+        if entry.stored.is_none() {
+            return Ok(false);
+        }
+        let existed = !entry.expired;
+        let meta_key = self.meta_key(&entry.key)?;
+        self.end_old(entry, None)?;
+        self.delete(entry.db, Space::Meta, &meta_key)?;
+        self.sizes[entry.db] -= 1;
+        entry.stored = None;
+        entry.expired = false;
+        self.touch(entry);
+        Ok(existed)
+    }
+
+    /// Takes a key away and leaves its elements, which another key will have.
+    pub(crate) fn detach(&mut self, entry: &mut Entry) -> Answer<Option<Meta>> {
+        let Some(meta) = entry.meta().cloned() else {
+            return Ok(None);
+        };
+        let meta_key = self.meta_key(&entry.key)?;
+        if meta.expires > 0 {
+            let expiry_key = expiry_key(meta.expires, &entry.key);
+            self.delete(entry.db, Space::Expiry, &expiry_key)?;
+        }
+        self.delete(entry.db, Space::Meta, &meta_key)?;
+        self.sizes[entry.db] -= 1;
+        entry.stored = None;
+        self.touch(entry);
+        Ok(Some(meta))
+    }
+
+    /// Ends what an entry had: its time of expiry, and its elements unless `new` has them, too.
+    fn end_old(&mut self, entry: &Entry, new: Option<&Meta>) -> Answer<()> {
+        let Some(old) = &entry.stored else {
+            return Ok(());
+        };
+        if entry.expired {
+            self.notify(entry.db, b'x', "expired", &entry.key);
+        }
+        if old.expires > 0 && new.is_none_or(|new| new.expires != old.expires) {
+            let expiry_key = expiry_key(old.expires, &entry.key);
+            self.delete(entry.db, Space::Expiry, &expiry_key)?;
+        }
+        let keeps = new.is_some_and(|new| new.version == old.version);
+        if old.is_collection() && !keeps {
+            self.delete_elements(entry.db, old)?;
+            if old.kind == Kind::Stream {
+                // Who reads it as a member of a group learns that it is gone.
+                self.ready(entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes all elements of a collection by one or two records.
+    fn delete_elements(&mut self, db: usize, meta: &Meta) -> Answer<()> {
+        let spaces: &[Space] = match meta.kind {
+            Kind::String => &[],
+            Kind::Hash | Kind::Set => &[Space::Elements],
+            Kind::List => &[Space::Ordered],
+            Kind::SortedSet | Kind::Stream => &[Space::Elements, Space::Ordered],
+        };
+        let range = elements(meta.version);
+        for space in spaces {
+            self.delete_range(db, *space, range.clone())?;
+        }
+        Ok(())
+    }
+
+    /// The number of keys of a database.
+    pub(crate) fn size(&mut self, db: usize) -> Answer<i64> {
+        let Some(database) = self.database(db).cloned() else {
+            return Ok(0);
+        };
+        let server = self.databases.server.clone();
+        let stored = self.read(&server, &database.size_key)?;
+        let stored = stored.map(|stored| stored.as_bytes().try_into().map_err(|_| damaged()));
+        let stored = stored.transpose()?.map_or(0, i64::from_le_bytes);
+        Ok(stored + self.sizes[db])
+    }
+
+    // ---- effects ----
+
+    /// Notes that a key has changed.
+    pub(crate) fn touch(&mut self, entry: &Entry) {
+        self.effects.touched.push((entry.db, entry.key.clone()));
+    }
+
+    /// Notes that a key may have something for those who wait.
+    pub(crate) fn ready(&mut self, entry: &Entry) {
+        self.effects.ready.push((entry.db, entry.key.clone()));
+    }
+
+    pub(crate) fn notify(&mut self, db: usize, class: u8, name: &'static str, key: &[u8]) {
+        // Expired keys are counted, also if nobody listens.
+        if !self.tells_events && class != b'x' {
+            return;
+        }
+        let key = key.to_vec();
+        self.effects.events.push(Event {
+            db,
+            class,
+            name,
+            key,
+        });
+    }
+
+    /// Sends a message when the writes are committed.
+    /// Returns how many listen now.
+    pub(crate) fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
+        let message = (channel.to_vec(), message.to_vec());
+        self.effects.messages.push(message);
+        self.listeners.map_or(0, |count| count(channel))
+    }
+
+    /// Notes an event of an entry's key.
+    pub(crate) fn event(&mut self, entry: &Entry, class: u8, name: &'static str) {
+        self.notify(entry.db, class, name, &entry.key);
+    }
+}
+
+/// All results, or the first reason to stop, when all were asked for.
+fn together<T>(results: impl Iterator<Item = Answer<T>>) -> Answer<Vec<T>> {
+    let (mut found, mut stop) = (Vec::new(), None);
+    for result in results {
+        match result {
+            Ok(it) => found.push(it),
+            Err(Stop::Read) => stop = Some(Stop::Read),
+            Err(other) => return Err(other),
+        }
+    }
+    stop.map_or(Ok(found), Err)
+}
+
+fn damaged() -> Stop {
+    Stop::reply("ERR expected an entry of this server, found other bytes: the database is damaged")
+}
+
+/// The range of a collection's elements.
+pub(crate) fn elements(version: u64) -> std::ops::Range<Vec<u8>> {
+    version.to_be_bytes().to_vec()..(version + 1).to_be_bytes().to_vec()
+}
+
+pub(crate) fn expiry_key(at: u64, key: &[u8]) -> Vec<u8> {
+    [&at.to_be_bytes(), key].concat()
+}
+
+/// A reply for the end of a command that the engine refused.
+pub(crate) fn engine_error(error: &hedgerow::Error) -> Reply {
+    let code = match error.kind() {
+        hedgerow::ErrorKind::NoSpace => "MISCONF",
+        _ => "ERR",
+    };
+    Reply::Error(format!("{code} {error}"))
+}

@@ -1,0 +1,136 @@
+//! A client for tests: words in, values out.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Value {
+    Status(String),
+    Error(String),
+    Integer(i64),
+    Bulk(String),
+    Null,
+    Array(Vec<Value>),
+}
+
+pub(crate) fn bulk(text: &str) -> Value {
+    Value::Bulk(text.to_owned())
+}
+
+pub(crate) fn int(number: i64) -> Value {
+    Value::Integer(number)
+}
+
+impl Value {
+    pub(crate) fn status(text: &str) -> Value {
+        Value::Status(text.to_owned())
+    }
+
+    pub(crate) fn bulks<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Value {
+        Value::Array(texts.into_iter().map(|it| Value::Bulk(it.into())).collect())
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Status(text) => write!(f, "+{text}"),
+            Value::Error(text) => write!(f, "-{text}"),
+            Value::Integer(number) => write!(f, ":{number}"),
+            Value::Bulk(text) => write!(f, "{text}"),
+            Value::Null => write!(f, "null"),
+            Value::Array(items) => f.debug_list().entries(items).finish(),
+        }
+    }
+}
+
+pub(crate) struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client {
+            stream: BufReader::new(stream),
+        }
+    }
+
+    pub(crate) fn send(&mut self, words: &str) {
+        self.stream.get_mut().write_all(&request(words)).unwrap();
+    }
+
+    pub(crate) fn call(&mut self, words: &str) -> Value {
+        self.send(words);
+        self.receive()
+    }
+
+    /// Calls with words that may have spaces.
+    pub(crate) fn call_words(&mut self, words: &[&str]) -> Value {
+        self.send_words(words);
+        self.receive()
+    }
+
+    pub(crate) fn send_words(&mut self, words: &[&str]) {
+        let bytes = request_of(words);
+        self.stream.get_mut().write_all(&bytes).unwrap();
+    }
+
+    pub(crate) fn pipeline(&mut self, calls: &[&str]) -> Vec<Value> {
+        calls.iter().for_each(|words| self.send(words));
+        calls.iter().map(|_| self.receive()).collect()
+    }
+
+    pub(crate) fn receive(&mut self) -> Value {
+        self.try_receive().expect("a reply")
+    }
+
+    /// Calls a server that may be gone: `None` then.
+    pub(crate) fn try_call(&mut self, words: &str) -> Option<Value> {
+        let bytes = request(words);
+        self.stream.get_mut().write_all(&bytes).ok()?;
+        self.try_receive()
+    }
+
+    pub(crate) fn try_receive(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        if self.stream.read_line(&mut line).ok()? == 0 || !line.ends_with('\n') {
+            return None;
+        }
+        let (kind, rest) = line.trim_end().split_at(1);
+        let count = || rest.parse::<i64>().ok();
+        Some(match kind {
+            "+" => Value::Status(rest.to_owned()),
+            "-" => Value::Error(rest.to_owned()),
+            ":" => Value::Integer(count()?),
+            "$" | "*" if count()? < 0 => Value::Null,
+            "$" => {
+                let mut bytes = vec![0; count()? as usize + 2];
+                self.stream.read_exact(&mut bytes).ok()?;
+                bytes.truncate(bytes.len() - 2);
+                Value::Bulk(String::from_utf8(bytes).ok()?)
+            }
+            "*" => Value::Array(
+                (0..count()?)
+                    .map(|_| self.try_receive())
+                    .collect::<Option<_>>()?,
+            ),
+            other => panic!("expected a reply, found {other}"),
+        })
+    }
+}
+
+/// The bytes of a request.
+fn request(words: &str) -> Vec<u8> {
+    request_of(&words.split(' ').collect::<Vec<_>>())
+}
+
+fn request_of(words: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len());
+    for word in words {
+        bytes += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    bytes.into_bytes()
+}

@@ -1,0 +1,329 @@
+//! The server as clients see it, over a socket.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod client;
+mod kill;
+mod linearizable;
+mod scripts;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use client::{Client, Value, bulk, int};
+use hedgerow_server::{Options, serve};
+
+/// A server in this process, which ends with SHUTDOWN.
+struct Served {
+    address: SocketAddr,
+    thread: JoinHandle<hedgerow::Result<()>>,
+}
+
+impl Served {
+    fn begin(dir: &Path) -> Served {
+        Served::with(dir, |_| {})
+    }
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the server runs on a thread of its own"
+    )]
+    fn with(dir: &Path, change: impl FnOnce(&mut Options)) -> Served {
+        let mut options = Options::new(dir);
+        options.port = 0;
+        options.memory_budget = 64 << 20;
+        options.threads = 2;
+        change(&mut options);
+        let (sender, receiver) = mpsc::channel();
+        let thread =
+            std::thread::spawn(move || serve(options, |address| sender.send(address).unwrap()));
+        Served {
+            address: receiver.recv().unwrap(),
+            thread,
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    fn end(self) {
+        assert_eq!(self.client().call("SHUTDOWN"), Value::status("OK"));
+        self.thread.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn everything_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    client.call("SET greeting hello");
+    client.call("HSET h a 1 b 2");
+    client.call("RPUSH l a b c");
+    client.call("ZADD z 2 two 1 one");
+    client.call("SADD s x y");
+    client.call("SET brief x PX 100000000");
+    client.call("SELECT 3");
+    client.call("SET other 1");
+    served.end();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    assert_eq!(client.call("GET greeting"), bulk("hello"));
+    assert_eq!(client.call("HGET h b"), bulk("2"));
+    assert_eq!(client.call("LRANGE l 0 -1"), Value::bulks(["a", "b", "c"]));
+    assert_eq!(client.call("ZRANGE z 0 -1"), Value::bulks(["one", "two"]));
+    assert_eq!(client.call("SCARD s"), int(2));
+    assert_eq!(client.call("DBSIZE"), int(6));
+    assert!(matches!(client.call("PTTL brief"), Value::Integer(1..)));
+    client.call("SELECT 3");
+    assert_eq!(client.call("DBSIZE"), int(1));
+    served.end();
+}
+
+#[test]
+fn a_deleted_collection_leaves_nothing_to_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    for round in 0..3 {
+        client.call(&format!("HSET k field{round} v"));
+        assert_eq!(
+            client.call("HKEYS k"),
+            Value::bulks([format!("field{round}")])
+        );
+        client.call(if round == 0 { "DEL k" } else { "SET k string" });
+        client.call("DEL k");
+        assert_eq!(client.call("DBSIZE"), int(0));
+    }
+    client.call("ZADD z 1 a");
+    client.call("RENAME z y");
+    assert_eq!(client.call("ZSCORE y a"), bulk("1"));
+    client.call("SADD z a");
+    client.call("DEL y");
+    assert_eq!(client.call("SMEMBERS z"), Value::bulks(["a"]));
+    served.end();
+}
+
+/// The commands of a pipeline see those before them, and only theirs fail.
+#[test]
+fn a_pipeline_is_answered_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let replies = client.pipeline(&[
+        "SET a 1",
+        "INCR a",
+        "LPUSH a x",
+        "GET a",
+        "DEL a",
+        "LPUSH a x",
+        "LLEN a",
+        "NONE",
+        "PING",
+        "SELECT 1",
+        "EXISTS a",
+        "SELECT 0",
+        "EXISTS a",
+        "DBSIZE",
+    ]);
+    let texts: Vec<String> = replies.iter().map(|it| it.to_string()).collect();
+    let expected = [
+        "+OK",
+        ":2",
+        "-WRONGTYPE Operation against a key holding the wrong kind of value",
+        "2",
+        ":1",
+        ":1",
+        ":1",
+        "-ERR unknown command 'NONE', with args beginning with:",
+        "+PONG",
+        "+OK",
+        ":0",
+        "+OK",
+        ":1",
+        ":1",
+    ];
+    assert_eq!(texts, expected);
+    served.end();
+}
+
+#[test]
+fn a_transaction_is_refused_after_a_change_of_a_watched_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut one, mut other) = (served.client(), served.client());
+    for change in ["SET k 2", "DEL k", "FLUSHALL", "EXPIRE k 100"] {
+        one.call("SET k 1");
+        one.call("WATCH k");
+        other.call(change);
+        one.call("MULTI");
+        one.call("SET k mine");
+        assert_eq!(one.call("EXEC"), Value::Null, "{change}");
+    }
+    one.call("SET k 1");
+    one.call("WATCH k");
+    other.call("SET another 2");
+    one.call("MULTI");
+    assert_eq!(one.call("INCR k"), Value::status("QUEUED"));
+    assert_eq!(one.call("EXEC"), Value::Array(vec![int(2)]));
+    served.end();
+}
+
+#[test]
+fn who_waits_is_served_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut waiting: Vec<Client> = (0..3).map(|_| served.client()).collect();
+    let mut client = served.client();
+    for (place, it) in waiting.iter_mut().enumerate() {
+        it.send("BLPOP queue 0");
+        while client
+            .call("INFO clients")
+            .to_string()
+            .contains(&format!("blocked_clients:{place}\r"))
+        {}
+    }
+    client.call("RPUSH queue a b c d");
+    for (it, value) in waiting.iter_mut().zip(["a", "b", "c"]) {
+        assert_eq!(it.receive(), Value::bulks(["queue", value]));
+    }
+    assert_eq!(client.call("LRANGE queue 0 -1"), Value::bulks(["d"]));
+    assert_eq!(client.call("BRPOP none 0.01"), Value::Null);
+    served.end();
+}
+
+#[test]
+fn expired_keys_go_and_are_told_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut client, mut listener) = (served.client(), served.client());
+    client.call("CONFIG SET notify-keyspace-events Ex");
+    listener.call("SUBSCRIBE __keyevent@0__:expired");
+    client.call("HSET h a 1");
+    client.call("PEXPIRE h 1");
+    // The key is removed though nobody reads it.
+    assert_eq!(
+        listener.receive(),
+        Value::bulks(["message", "__keyevent@0__:expired", "h"])
+    );
+    assert_eq!(client.call("DBSIZE"), int(0));
+    served.end();
+}
+
+/// A walk meets every key that is there all the time, whatever happens to others.
+#[test]
+fn scan_meets_every_key_that_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    for i in 0..1_000 {
+        client.call(&format!("SET stays:{i} x"));
+    }
+    let (mut cursor, mut met) = ("0".to_owned(), std::collections::BTreeSet::new());
+    for round in 0.. {
+        client.call(&format!("SET goes:{round} x"));
+        client.call(&format!("DEL goes:{}", round / 2));
+        let Value::Array(parts) = client.call(&format!("SCAN {cursor} COUNT 7 MATCH stays:*"))
+        else {
+            panic!("expected an array");
+        };
+        let Value::Array(keys) = &parts[1] else {
+            panic!("expected an array of keys");
+        };
+        met.extend(keys.iter().map(Value::to_string));
+        cursor = parts[0].to_string();
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(met.len(), 1_000);
+    served.end();
+}
+
+#[test]
+fn another_address_than_the_loopback_needs_a_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options::new(dir.path());
+    options.bind = "0.0.0.0".parse().unwrap();
+    let error = serve(options, |_| {}).unwrap_err();
+    assert_eq!(error.kind(), hedgerow::ErrorKind::InvalidArgument);
+    let served = Served::with(dir.path(), |options| options.password = "secret".to_owned());
+    let mut client = served.client();
+    assert_eq!(
+        client.call("GET a").to_string(),
+        "-NOAUTH Authentication required."
+    );
+    assert!(
+        client
+            .call("AUTH wrong")
+            .to_string()
+            .starts_with("-WRONGPASS")
+    );
+    assert_eq!(client.call("AUTH secret"), Value::status("OK"));
+    assert_eq!(client.call("GET a"), Value::Null);
+    assert_eq!(client.call("SHUTDOWN"), Value::status("OK"));
+    served.thread.join().unwrap().unwrap();
+}
+
+/// More data than memory: reads that miss, from several clients, with writes between them.
+#[test]
+fn data_may_be_larger_than_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::with(dir.path(), |options| options.memory_budget = 16 << 20);
+    let mut client = served.client();
+    let value = |i: usize| format!("{i}:{}", "x".repeat(4_000 + i % 7));
+    for begin in (0..10_000).step_by(100) {
+        let calls: Vec<String> = (begin..begin + 100)
+            .map(|i| format!("SET k{i} {}", value(i)))
+            .collect();
+        let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+        assert!(
+            client
+                .pipeline(&calls)
+                .iter()
+                .all(|it| *it == Value::status("OK"))
+        );
+    }
+    let mut random = fastrand::Rng::with_seed(5);
+    for _ in 0..50 {
+        let picked: Vec<usize> = (0..20).map(|_| random.usize(..10_000)).collect();
+        let calls: Vec<String> = picked.iter().map(|i| format!("GET k{i}")).collect();
+        let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
+        for (i, reply) in picked.iter().zip(client.pipeline(&calls)) {
+            assert_eq!(reply, bulk(&value(*i)));
+        }
+    }
+    assert_eq!(client.call("DBSIZE"), int(10_000));
+    served.end();
+}
+
+/// Clients that ask for much and read nothing are cut off, and others are served.
+#[test]
+fn slow_readers_do_not_take_the_memory() {
+    const VALUE_BYTES: usize = 4 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let value = "v".repeat(VALUE_BYTES);
+    client.call(&format!("SET k {value}"));
+    let mut slow: Vec<Client> = (0..40).map(|_| served.client()).collect();
+    for it in &mut slow {
+        (0..4).for_each(|_| it.send("GET k"));
+    }
+    let waiting = |client: &mut Client| {
+        let info = client.call("INFO memory").to_string();
+        let (_, rest) = info.split_once("used_memory_clients:").unwrap();
+        rest.lines().next().unwrap().parse::<usize>().unwrap()
+    };
+    for _ in 0..100 {
+        // The bound, and what one client had when it was refused.
+        assert!(waiting(&mut client) < (64 << 20) + 5 * VALUE_BYTES);
+    }
+    let gets_all = |it: &mut Client| (0..4).all(|_| it.try_receive().is_some());
+    assert!(!slow.iter_mut().all(gets_all));
+    drop(slow);
+    assert_eq!(client.call("PING"), Value::status("PONG"));
+    served.end();
+}
