@@ -43,9 +43,9 @@ const PURE: &[&str] = &[
     "base/codec/",
     "tree/wal/record.rs",
     "tree/version/edit.rs",
-    "tree/version/edit_encoding.rs",
+    "tree/version/edit_encoding",
     "tree/version/options_encoding.rs",
-    "tree/version/state.rs",
+    "tree/version/state",
     "table/block_based/block",
     "table/htable/bucket",
 ];

@@ -21,7 +21,7 @@ use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
 use crate::tree::engine::{Engine, Handle, KeyspaceCell};
 use crate::tree::partition::Partition;
-use crate::tree::wal::record::{Mark, Payload};
+use crate::tree::wal::payload::{Mark, Payload};
 
 /// Writes that become visible and durable together. The operations take effect in their order, so
 /// that the last write of a key wins. `Send`: any thread may fill and commit it.

@@ -31,7 +31,7 @@ use crate::table::{GetState, Query};
 use crate::tree::version::edit_encoding::{decode_edit, encode_edit};
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
-use crate::tree::wal::record;
+use crate::tree::wal::payload;
 use crate::tree::wal::segment_reader::SegmentReader;
 
 const PATH: &str = "/file";
@@ -88,8 +88,8 @@ pub fn log_segment(bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// Any error of the bytes.
 pub fn log_operations(bytes: &[u8]) -> Result<()> {
-    let (count, payload) = bytes.split_first().unwrap_or((&0, &[]));
-    record::ops(payload, u32::from(*count)).try_for_each(|op| op.map(drop))
+    let (count, bytes) = bytes.split_first().unwrap_or((&0, &[]));
+    payload::ops(bytes, u32::from(*count)).try_for_each(|op| op.map(drop))
 }
 
 /// Opens a table, reads it by key and from both ends, verifies and inspects it, with index and

@@ -1,18 +1,20 @@
 //! A keyspace: a named map from keys to values, with a layout and a design of its own.
 
+mod bulk;
 mod conditional;
 mod end_entries;
 mod expiring;
+mod maintenance;
 mod merging;
 mod outside;
 mod range_deletes;
+mod updating;
 
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use crate::base::compaction_filter::CompactionFilter;
 use crate::base::entry::{KeyHash, KeyspaceId, Tag, check_stored};
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Moment;
@@ -20,28 +22,21 @@ use crate::base::options::{Design, Durability, Layout};
 use crate::base::slice::Slice;
 use crate::base::stats::KeyspaceStats;
 use crate::design::merge_policy::text::print_shape;
-use crate::paths::background;
-use crate::paths::background::wait;
-use crate::paths::bulk_load::{BulkLoad, BulkLoadReport, LoadOp};
-use crate::paths::compact;
-use crate::paths::compact::CompactProgress;
 use crate::paths::estimate;
 use crate::paths::estimate::Estimate;
 use crate::paths::explain;
 use crate::paths::explain::Explanation;
-use crate::paths::keyspaces;
 use crate::paths::read;
 use crate::paths::read::{MemoryAnswer, Want};
 use crate::paths::scan::{
     ALL_KEYS, Cursor, Extent, Scan, ScanToken, UnorderedScan, View, range_bounds,
 };
-use crate::paths::self_tuning;
 use crate::paths::statistics;
 use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, WriteOp};
 use crate::tree::engine::{Engine, Handle, KeyspaceCell};
 use crate::tree::partition::KeyBounds;
-use crate::tree::wal::record::Payload;
+use crate::tree::wal::payload::Payload;
 
 thread_local! {
     /// The payload of single writes, kept so that a put allocates nothing.
@@ -138,170 +133,6 @@ impl Keyspace {
     pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
         self.write(Tag::DELETE, key.as_ref(), b"", None, durability)
             .map(drop)
-    }
-
-    /// Replaces a key's value atomically: no other write to the key comes between reading the old
-    /// value and writing the new one. `new` receives the old value and returns the new one; `None`
-    /// is no value. `new` may be called several times. Returns the new value. Writes nothing if the
-    /// new value is the old one. The time of expiry stays as it is.
-    ///
-    /// ```
-    /// # use hedgerow::{Db, Layout};
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = Db::open(dir.path())?;
-    /// let counters = db.keyspace("counters", Layout::sorted())?;
-    /// counters.update(b"visits", |old| {
-    ///     let count = old.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
-    ///     Some((count + 1).to_le_bytes().to_vec())
-    /// })?;
-    /// # Ok::<(), hedgerow::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Keyspace::put`] and [`Keyspace::get`].
-    pub fn update(
-        &self,
-        key: impl AsRef<[u8]>,
-        new: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
-    ) -> Result<Option<Slice>> {
-        self.update_with(key, new, Durability::Buffered)
-    }
-
-    /// Updates as [`Keyspace::update`] does, at this durability.
-    ///
-    /// # Errors
-    /// As [`Keyspace::update`].
-    pub fn update_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        mut new: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
-        durability: Durability,
-    ) -> Result<Option<Slice>> {
-        self.try_update_with(key, |old| Ok::<_, Error>(new(old)), durability)
-    }
-
-    /// Updates as [`Keyspace::update`] does, with a function that may fail: then nothing is
-    /// written, and its error is returned.
-    ///
-    /// ```
-    /// # use hedgerow::{Db, Error, Layout};
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = Db::open(dir.path())?;
-    /// let stock = db.keyspace("stock", Layout::sorted())?;
-    /// stock.put("apples", [3])?;
-    /// let sell = |count| {
-    ///     stock.try_update("apples", |old| match old {
-    ///         Some([left]) if *left >= count => Ok(Some(vec![left - count])),
-    ///         _ => Err(Box::<dyn std::error::Error>::from("sold out")),
-    ///     })
-    /// };
-    /// sell(2).unwrap();
-    /// assert_eq!(sell(2).unwrap_err().to_string(), "sold out");
-    /// assert_eq!(stock.get("apples")?.as_deref(), Some(&[1][..]));
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The error of `new`; as [`Keyspace::update`].
-    pub fn try_update<E: From<Error>>(
-        &self,
-        key: impl AsRef<[u8]>,
-        new: impl FnMut(Option<&[u8]>) -> std::result::Result<Option<Vec<u8>>, E>,
-    ) -> std::result::Result<Option<Slice>, E> {
-        self.try_update_with(key, new, Durability::Buffered)
-    }
-
-    /// Updates as [`Keyspace::try_update`] does, at this durability.
-    ///
-    /// # Errors
-    /// As [`Keyspace::try_update`].
-    pub fn try_update_with<E: From<Error>>(
-        &self,
-        key: impl AsRef<[u8]>,
-        mut new: impl FnMut(Option<&[u8]>) -> std::result::Result<Option<Vec<u8>>, E>,
-        durability: Durability,
-    ) -> std::result::Result<Option<Slice>, E> {
-        self.update_entry(key.as_ref(), durability, |old, expiry| {
-            let is_new = old.is_none();
-            let default = || self.cell.facts.expiry_of_puts(|| self.engine.time());
-            let new = new(old)?;
-            Ok(new.map(|value| (value, if is_new { default() } else { expiry })))
-        })
-    }
-
-    /// Puts entries directly into tables, past the log and the memtables: the way to fill a
-    /// keyspace. The keys must ascend in a sorted keyspace, and may come in any order in others;
-    /// each key comes once.
-    ///
-    /// Streams its input, so it may be of any length. The load commits once, in all partitions,
-    /// when it returns: it overwrites everything written before that moment, and later writes
-    /// overwrite it. It is durable then. A snapshot taken before does not see it. Each table goes
-    /// to the deepest level that has no overlapping table above it, so a load of new keys merges
-    /// nothing.
-    ///
-    /// Cost: writes every entry once; at the end flushes the keyspace's memtables and syncs the log
-    /// and the manifest. Writes of other threads wait for these syncs. Unless the keyspace is
-    /// sorted, the entries are sorted first: those beyond the memory of merges are written once
-    /// more.
-    ///
-    /// ```
-    /// # use hedgerow::{Db, Error, ErrorKind, Layout};
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = Db::open(dir.path())?;
-    /// let squares = db.keyspace("squares", Layout::sorted())?;
-    /// let entries =
-    ///     (0..1000_u64).map(|i| Ok::<_, Error>((i.to_be_bytes(), (i * i).to_be_bytes())));
-    /// assert_eq!(squares.bulk_load(entries)?.entries, 1000);
-    /// assert_eq!(squares.get(9_u64.to_be_bytes())?.as_deref(), Some(&81_u64.to_be_bytes()[..]));
-    ///
-    /// let unsorted = [("b", "1"), ("a", "2")].map(Ok::<_, Error>);
-    /// assert_eq!(squares.bulk_load(unsorted).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    /// assert_eq!(squares.get("b")?, None);
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The first error of `entries`; the errors of [`Keyspace::put`] and [`Keyspace::flush`];
-    /// `InvalidArgument` for a key that is not above the one before, or that is repeated;
-    /// `Conflict` when merges are too far behind; `Closed` also if the keyspace was cleared
-    /// meanwhile. After an error nothing was put. After `Poisoned` this is unknown until the
-    /// database is opened again.
-    pub fn bulk_load<K, V, E>(
-        &self,
-        entries: impl IntoIterator<Item = std::result::Result<(K, V), E>>,
-    ) -> std::result::Result<BulkLoadReport, E>
-    where
-        K: AsRef<[u8]>,
-        V: AsRef<[u8]>,
-        E: From<Error>,
-    {
-        let put = |entry: std::result::Result<(K, V), E>| {
-            entry.map(|(key, value)| (key, LoadOp::Put(value)))
-        };
-        self.bulk_load_ops(entries.into_iter().map(put))
-    }
-
-    /// Loads as [`Keyspace::bulk_load`] does, also values that expire, operands and deletes.
-    ///
-    /// # Errors
-    /// As [`Keyspace::bulk_load`]; for operands as [`Keyspace::merge`].
-    pub fn bulk_load_ops<K, V, E>(
-        &self,
-        entries: impl IntoIterator<Item = std::result::Result<(K, LoadOp<V>), E>>,
-    ) -> std::result::Result<BulkLoadReport, E>
-    where
-        K: AsRef<[u8]>,
-        V: AsRef<[u8]>,
-        E: From<Error>,
-    {
-        self.check_not_dropped()?;
-        let state = self.cell.state.load_full();
-        let mut load = BulkLoad::begin(&self.engine, &state)?;
-        for entry in entries {
-            let (key, op) = entry?;
-            load.apply(key.as_ref(), &op)?;
-        }
-        Ok(load.finish()?)
     }
 
     /// Makes one write, on a condition if there is one. Returns false if it does not hold.
@@ -522,146 +353,6 @@ impl Keyspace {
     fn view(&self, bounds: &KeyBounds) -> Result<Arc<View>> {
         self.check_not_dropped()?;
         View::present(&self.engine, self.cell.state.load_full(), bounds)
-    }
-
-    // ---- maintenance ----
-
-    /// Writes the entries of all memtables to tables, and waits until this is done.
-    ///
-    /// # Errors
-    /// `NoSpace`, `Io`, `Closed`, `Poisoned`.
-    pub fn flush(&self) -> Result<()> {
-        self.check_not_dropped()?;
-        let state = self.cell.state.load_full();
-        let at = write::seal_all(&self.engine, &state.partitions)?;
-        wait::for_flushes(&self.engine, &state.partitions, at)
-    }
-
-    /// Flushes, then merges all data of a range into the deepest level. Deleted and replaced data
-    /// of the range is gone afterwards, unless snapshots see it. Reads and writes continue
-    /// meanwhile.
-    /// Cost: reads and writes every table of the range, once per level that it is in.
-    ///
-    /// # Errors
-    /// As [`Keyspace::flush`]; `Corruption`; `InvalidArgument` for bounds if keys are not sorted.
-    pub fn compact<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        self.compact_with(range, |_| true)
-    }
-
-    /// Compacts as [`Keyspace::compact`] does. `go_on` receives the progress after every step, and
-    /// ends the work by returning false. Finished steps stay.
-    ///
-    /// # Errors
-    /// As [`Keyspace::compact`]; `Cancelled` when `go_on` returned false.
-    pub fn compact_with<K: AsRef<[u8]>>(
-        &self,
-        range: impl RangeBounds<K>,
-        mut go_on: impl FnMut(CompactProgress) -> bool,
-    ) -> Result<()> {
-        let range = range_bounds(&*self.cell.facts.order, &range)?;
-        self.flush()?;
-        let state = self.cell.state.load_full();
-        let covering = state.covering(&range).iter();
-        let bytes = covering.map(|p| p.tree().version.bytes());
-        let mut progress = CompactProgress {
-            done_bytes: 0,
-            total_bytes: bytes.sum(),
-        };
-        for partition in state.covering(&range) {
-            compact::compact(&self.engine, partition, &range, &mut progress, &mut go_on)?;
-        }
-        Ok(())
-    }
-
-    /// Waits until the background has nothing left to flush or to merge: for tests, benches and
-    /// tools. The active memtables stay as they are; files without readers are removed.
-    ///
-    /// # Errors
-    /// The error of a merge that failed; `Closed`.
-    pub fn wait_until_merged(&self) -> Result<()> {
-        let at = self.engine.writer()?.commit().next_seqno;
-        wait::for_flushes(&self.engine, &self.cell.state.load().partitions, at)?;
-        wait::until_idle(&self.engine, &self.cell.state.load().partitions)
-    }
-
-    /// Gives the keyspace another design. The design is in force and durable when this returns. A
-    /// design equal to the present one changes nothing.
-    ///
-    /// Reads and writes continue. Memtables have the new size from the next write on. Tables
-    /// written from then on have the new filter, index, compression, block size and file size.
-    /// Merges in the background bring the trees to the new shape; [`KeyspaceStats::retuning`] and
-    /// [`Event::Reshaped`](crate::Event::Reshaped) report it. A table that no such merge needs
-    /// stays as it is until [`Keyspace::compact`]. A crash keeps the design; merging resumes when
-    /// the database is opened.
-    ///
-    /// Cost: one sync of the manifest; then at most about the cost of merging every table once.
-    ///
-    /// ```
-    /// # use hedgerow::{Db, Design, Layout};
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = Db::open(dir.path())?;
-    /// let events = db.keyspace("events", Layout::sorted())?;
-    /// events.retune(Design { policy: "leveling:4".parse()?, ..events.design() })?;
-    /// assert_eq!(events.design().policy.to_string(), "leveling:4");
-    /// events.wait_until_merged()?;
-    /// assert!(!events.stats().retuning);
-    /// # Ok::<(), hedgerow::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a design out of bounds, `Unsupported` when opened for reading only,
-    /// `NoSpace`, `Io`, `Closed`, `Poisoned`. After an error nothing was changed. After `Poisoned`
-    /// this is unknown until the database is opened again.
-    pub fn retune(&self, design: Design) -> Result<()> {
-        background::retune(&self.engine, &self.cell, design)
-    }
-
-    /// Turns self-tuning on or off, durably; off by default. A self-tuning keyspace retunes itself
-    /// to the design that the advisor ranks first for its recent operations
-    /// ([`crate::Operations`]), its share of the memory budget and the device
-    /// ([`Builder::device`](crate::Builder::device)). It reports this as
-    /// [`Event::Adopted`](crate::Event::Adopted).
-    ///
-    /// Nothing changes before the keyspace had twice as many operations as it has entries. A new
-    /// design must be predicted to save an eighth of the cost, and as much as rewriting all entries
-    /// costs; so designs never alternate faster than it pays. The keyspace checks this after
-    /// flushes and when the database is opened.
-    ///
-    /// ```
-    /// # use hedgerow::{Db, Layout};
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = Db::open(dir.path())?;
-    /// let events = db.keyspace("events", Layout::sorted())?;
-    /// events.set_self_tuning(true)?;
-    /// assert!(events.stats().tunes_itself);
-    /// # Ok::<(), hedgerow::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Keyspace::retune`].
-    pub fn set_self_tuning(&self, on: bool) -> Result<()> {
-        self_tuning::set(&self.engine, &self.cell, on)
-    }
-
-    /// Sets the filter that merges ask about values from now on; `None` is none. It is not stored:
-    /// a program sets it after opening the keyspace. [`Keyspace::compact`] asks it about
-    /// everything.
-    ///
-    /// It is not asked about values that an open snapshot sees. If a snapshot is taken during a
-    /// merge in which the filter has changed something, the merge is made again without it.
-    pub fn set_compaction_filter(&self, filter: Option<Arc<dyn CompactionFilter>>) {
-        self.cell.facts.set_compaction_filter(filter);
-    }
-
-    /// Removes all entries, at once. The files of the tables are removed when no snapshot or cursor
-    /// reads them. The clear, and everything written before it, is durable when this returns.
-    /// Cost: a sync of the log and one of the manifest; writes of other threads wait for both.
-    ///
-    /// # Errors
-    /// `Unsupported` when opened for reading only, `Io`, `Closed`, `Poisoned`.
-    pub fn clear(&self) -> Result<()> {
-        self.check_not_dropped()?;
-        keyspaces::clear(&self.engine, &self.cell)
     }
 
     // ---- facts ----

@@ -19,36 +19,33 @@
 //! One case cannot be recognized: a table that was merged but not yet removed looks like any other.
 //! A key deleted since may then come back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hedgerow_io::{Background, Environment, Storage};
 
+mod guessing;
 mod old_log;
 mod tables;
 
+use guessing::{guess, guess_partitioning};
 use tables::FoundTable;
 pub use tables::Missing;
 
 use crate::api::db::{Builder, Db};
 use crate::base::entry::RunId;
-use crate::base::entry::{KeyHash, KeyspaceId, Kind, PartitionId, SeqNo};
+use crate::base::entry::{KeyspaceId, Kind, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key_order;
-use crate::base::options::{Design, Layout, Partitioning};
 use crate::base::page::TableId;
 use crate::base::range_tombstones::RangeTombstones;
-use crate::design::merge_policy;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{file_number, filters_dir};
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
-use crate::table::Footer;
 use crate::table::iter::merge::merge;
 use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::{Engine, log_dir};
-use crate::tree::partition;
 use crate::tree::partition::tables_dir;
 use crate::tree::snapshot_list::Held;
 use crate::tree::version::edit::{Change, KeyspaceDescription};
@@ -56,7 +53,7 @@ use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
-use crate::tree::wal::record::Op;
+use crate::tree::wal::payload::Op;
 use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The directory of files that could not be used.
@@ -236,27 +233,37 @@ fn describe(
         edit.flushed_through = flushed.map(|t| t.meta.largest_seqno).max();
         state.apply(&Change::Tree(edit))?;
     }
-    // New numbers are above all old ones, also those that only readers of changes still have.
+    let places: Vec<PathBuf> = known.places.all(dir).map(|(_, dir)| dir).collect();
+    let next_table = tables::next_number(storage, &places)?;
+    number_above(known, tables, &log, next_table, &mut state)?;
+    state.apply(&Change::LogStart {
+        segment: log_start(known, storage, &log_root)?,
+    })?;
+    Ok(state)
+}
+
+/// Sets the next numbers above all old ones, also those that only readers of changes still have.
+fn number_above(
+    known: &State,
+    tables: &[FoundTable],
+    log: &KeysInLog,
+    next_table: u64,
+    state: &mut State,
+) -> Result<()> {
     let last = tables.iter().map(|t| t.meta.largest_seqno);
     let last = last.chain([known.last, known.feed.last()]);
     let last = last.max().unwrap_or_default();
     state.apply(&Change::Numbered { last })?;
     let above = |ids: &mut dyn Iterator<Item = u64>| ids.max().map_or(0, |id| id + 1);
-    let places: Vec<PathBuf> = known.places.all(dir).map(|(_, dir)| dir).collect();
-    let next_table = tables::next_number(storage, &places)?.max(known.next_table);
     let next_keyspace = above(&mut state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
     // A partition without tables cannot be told from a dropped one, and is passed over.
     let partitions = state.trees.keys().chain(log.keys());
     let next_partition = above(&mut partitions.map(|id| u64::from(id.0))) as u32;
     state.apply(&Change::Counters {
-        next_table,
+        next_table: next_table.max(known.next_table),
         next_keyspace: next_keyspace.max(known.next_keyspace),
         next_partition: next_partition.max(known.next_partition),
-    })?;
-    state.apply(&Change::LogStart {
-        segment: log_start(known, storage, &log_root)?,
-    })?;
-    Ok(state)
+    })
 }
 
 /// The smallest and the largest key in the log of each partition.
@@ -327,68 +334,6 @@ fn ranges_in_log(
 fn flushed_through(state: &State, partition: PartitionId) -> SeqNo {
     let tree = state.trees.get(&partition);
     tree.map_or(SeqNo(0), |tree| tree.flushed_through)
-}
-
-/// A keyspace that is known from its tables only.
-fn guess(id: KeyspaceId, footer: &Footer) -> KeyspaceDescription {
-    let design = Design::default();
-    let depth = merge_policy::policy(&design.policy).depth() as u8;
-    let layout = Layout {
-        order: footer.key_order,
-        ..Layout::default()
-    };
-    let name = tables::guessed_name(id);
-    KeyspaceDescription::new(name, (layout, design), footer.hash_seed, Vec::new(), depth)
-}
-
-/// The partitioning that puts every known key into the partition where it was found. The partitions
-/// of a keyspace are numbered one after another when it is created.
-fn guess_partitioning(
-    id: KeyspaceId,
-    keyspace: &KeyspaceDescription,
-    log: &KeysInLog,
-    tables: &[FoundTable],
-) -> Result<Partitioning> {
-    let partitions = &keyspace.partitions;
-    let order = key_order::open(keyspace.layout.order, keyspace.seed);
-    let mut keys: Vec<BTreeSet<&[u8]>> = vec![BTreeSet::new(); partitions.len()];
-    for (partition, keys) in partitions.iter().zip(&mut keys) {
-        if let Some((smallest, largest)) = log.get(partition) {
-            keys.extend([smallest.as_slice(), largest]);
-        }
-        // The ends of range tombstones are no keys of the partition.
-        let is_told =
-            |t: &&FoundTable| t.meta.partition == partition.0 && t.meta.range_tombstones == 0;
-        for FoundTable { meta, .. } in tables.iter().filter(is_told) {
-            let bounds = [meta.smallest_key.as_slice(), &meta.largest_key];
-            keys.extend(bounds.map(|key| order.decode(key)));
-        }
-    }
-    let splits = keys.iter().skip(1).filter_map(|keys| keys.first());
-    let guesses = [
-        Partitioning::Single,
-        Partitioning::Hash(partitions.len() as u16),
-        Partitioning::range(splits),
-    ];
-    let fits = |guess: &Partitioning| {
-        let layout = Layout {
-            partitioning: guess.clone(),
-            ..keyspace.layout.clone()
-        };
-        let router = partition::router(&layout, keyspace.seed);
-        let is_of = |key: &[u8], p| router.route(key, KeyHash::of(key, keyspace.seed)) == p;
-        let all_of = |(p, keys): (usize, &BTreeSet<&[u8]>)| keys.iter().all(|key| is_of(key, p));
-        let is_possible = layout.check().is_ok() && guess.count() == partitions.len();
-        is_possible && keys.iter().enumerate().all(all_of)
-    };
-    let consecutive = partitions.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0);
-    match guesses.into_iter().find(fits).filter(|_| consecutive) {
-        Some(partitioning) => Ok(partitioning),
-        None => Err(Error::corruption(format!(
-            "the manifest is lost and the tables do not tell how keyspace {} was divided",
-            id.0
-        ))),
-    }
 }
 
 /// The first segment to replay: the one that the old manifest names, if it exists. Otherwise the

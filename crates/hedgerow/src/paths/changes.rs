@@ -28,8 +28,9 @@ use crate::tree::version::manifest;
 use crate::tree::version::places::Places;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
-use crate::tree::wal::record;
-use crate::tree::wal::record::{MARK, RecordHeader};
+use crate::tree::wal::payload;
+use crate::tree::wal::payload::MARK;
+use crate::tree::wal::record::RecordHeader;
 use crate::tree::wal::segment_reader::SegmentReader;
 pub use commit::{Commit, CommitChange, LoadedEntries, LoadedTables};
 
@@ -260,7 +261,7 @@ impl Changes {
         }
         let before = SeqNo(header.first_seqno.0 - 1);
         self.take_past(if is_mark { last } else { before })?;
-        let changes = commit::changes(&self.keyspaces, record::ops(payload, header.ops))?;
+        let changes = commit::changes(&self.keyspaces, payload::ops(payload, header.ops))?;
         if !changes.is_empty() {
             self.push(last, changes);
         }

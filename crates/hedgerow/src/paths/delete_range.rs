@@ -17,7 +17,7 @@ use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, WriteOp};
 use crate::tree::engine::{Engine, KeyspaceCell};
 use crate::tree::partition::KeyspaceFacts;
-use crate::tree::wal::record::Payload;
+use crate::tree::wal::payload::Payload;
 
 /// The operation of a range delete in one tree, as the log has it.
 pub(crate) struct Part {

@@ -22,7 +22,7 @@ use crate::paths::write;
 use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
 use crate::tree::engine::{Handle, KeyspaceCell, stripe};
 use crate::tree::partition::ends::{Ahead, End};
-use crate::tree::wal::record::Payload;
+use crate::tree::wal::payload::Payload;
 
 /// The entries that a look reads.
 const ENTRIES_AHEAD: usize = 64;

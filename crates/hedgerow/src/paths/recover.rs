@@ -20,6 +20,7 @@
 pub(crate) mod beside;
 pub(crate) mod files;
 mod places;
+mod replay;
 mod survey;
 
 use std::collections::{BTreeMap, HashSet};
@@ -31,7 +32,7 @@ use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
 use hedgerow_mem::Publisher;
 
-use crate::base::entry::{Flags, KeyspaceId, Kind, LogPosition, PartitionId, SeqNo};
+use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::merge_operator::Operators;
 use crate::base::options::LevelPaths;
@@ -40,33 +41,28 @@ use crate::base::runtime::{RateLimiter, Scheduler, Throttle};
 use crate::base::stats::{Event, Listener, Stats};
 use crate::design::advisor::Device;
 use crate::design::in_force::DesignInForce;
-use crate::design::merge_policy::plan::{Input, Target};
-use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Run, bytes_of};
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{Found, Host, TreeFilters, file_number, filters_dir};
 use crate::paths::background;
-use crate::paths::compaction::merge_tables::merge_tables;
-use crate::paths::flush;
 use crate::paths::group_filters;
-use crate::table::memory::{Memory, MemoryPlan};
+use crate::table::TableContext;
+use crate::table::memory::Memory;
 use crate::table::open::table_number;
-use crate::table::{Table, TableContext};
 use crate::tree::engine::{
     Catalog, CommitState, Engine, Events, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
 };
 use crate::tree::expiry_clock::ExpiryClock;
-use crate::tree::memtable::{Memtable, RANGES_MAX};
 use crate::tree::partition::{KeyspaceFacts, Partition, tables_dir};
 use crate::tree::snapshot_list::SnapshotList;
-use crate::tree::version::edit::{Change, KeyspaceDescription};
+use crate::tree::version::edit::KeyspaceDescription;
 use crate::tree::version::manifest;
 use crate::tree::version::places::Places;
 use crate::tree::version::state::{State, TreeDescription};
 use crate::tree::version::{Version, VersionSet};
 use crate::tree::wal::Log;
-use crate::tree::wal::log::{Kept, segment_number};
-use crate::tree::wal::segment_reader::SegmentReader;
+use crate::tree::wal::log::segment_number;
 pub(crate) use places::{MARK_FILE, read_mark};
+use replay::{begin_new_log, replay};
 use survey::{Survey, survey};
 
 /// The maximum number of commits under way.
@@ -268,6 +264,21 @@ fn remove_orphans(storage: &dyn Storage, orphans: &[PathBuf]) -> Result<()> {
     })
 }
 
+fn table_context(
+    options: &OpenOptions,
+    memory: &Arc<Memory>,
+    stats: &Arc<Stats>,
+) -> Arc<TableContext> {
+    Arc::new(TableContext {
+        storage: options.environment.storage.clone(),
+        read_mode: options.read_mode,
+        memory: memory.clone(),
+        stats: stats.clone(),
+        graveyard: Mutex::default(),
+        removing: Mutex::default(),
+    })
+}
+
 fn assemble(
     dir: &Path,
     options: &OpenOptions,
@@ -281,35 +292,14 @@ fn assemble(
     memory.check_trees(state.trees.len())?;
     memory.set_trees(state.trees.len());
     let stats = Arc::new(Stats::default());
-    let tables = Arc::new(TableContext {
-        storage: environment.storage.clone(),
-        read_mode: options.read_mode,
-        memory: memory.clone(),
-        stats: stats.clone(),
-        graveyard: Mutex::default(),
-        removing: Mutex::default(),
-    });
-    let next = (
-        state.next_table.max(1),
-        state.next_keyspace,
-        state.next_partition,
-    );
+    let tables = table_context(options, &memory, &stats);
     let expiry = ExpiryClock::new(&*environment.clock, state.clock);
     let times_to_live = state.times_to_live.clone();
     let keyspaces = state.keyspaces.clone();
     let trees = state.trees.clone();
-    let writer = match locks {
-        None => None,
-        Some(locks) => Some(make_writer(
-            dir,
-            options,
-            (state, &places),
-            survey,
-            locks,
-            &memory.plan(),
-            next,
-        )?),
-    };
+    let writer = locks
+        .map(|locks| make_writer(dir, options, (state, &places), survey, locks, &memory))
+        .transpose()?;
     let events = Arc::new(Events::new(options.listener.clone()));
     let told = events.clone();
     let engine = Arc::new(Engine {
@@ -390,9 +380,11 @@ fn make_writer(
     (state, places): (State, &Places),
     survey: &Survey,
     locks: Vec<Box<dyn FileLock>>,
-    memory: &MemoryPlan,
-    (next_table, next_keyspace, next_partition): (u64, u32, u32),
+    memory: &Memory,
 ) -> Result<Writer> {
+    let memory = memory.plan();
+    let next_table = state.next_table.max(1);
+    let (next_keyspace, next_partition) = (state.next_keyspace, state.next_partition);
     let storage = &options.environment.storage;
     let default_segment = (memory.active() / 2).clamp(64 << 10, 64 << 20);
     let segment_bytes = options.log_segment_bytes.unwrap_or(default_segment);
@@ -467,214 +459,4 @@ pub(crate) fn open_keyspace(
         dropping: AtomicBool::new(false),
     });
     Ok((cell, state))
-}
-
-// ---- replay ----
-
-/// The outcome of replaying the log.
-#[derive(Default)]
-struct Replayed {
-    operations: u64,
-    /// The edit that puts its writes into tables.
-    edit: Vec<Change>,
-    /// The tables that this edit removes.
-    replaced: Vec<Arc<Table>>,
-}
-
-/// Applies the writes that only the log has. When opened for writing, flushes memtables whenever
-/// they are full, and at the end.
-fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
-    let storage = &*engine.environment.storage;
-    let writing = engine.writer.is_some();
-    let catalog = engine.catalog.load_full();
-    let mut replayed = Replayed::default();
-    let (mut bytes, mut is_full) = (0, false);
-    let mut scratch = Vec::new();
-    let mut last = SeqNo(0);
-    for &number in &survey.segments {
-        let path = survey.segment_path(number);
-        let mut reader = SegmentReader::open(storage, &path, number)?;
-        while reader.position() < survey.end || number < survey.end.segment {
-            let Some(record) = reader.next()? else { break };
-            let offset = u64::from(record.offset);
-            for (i, op) in record.ops().enumerate() {
-                let op = op.map_err(|e| e.at(&path, Some(offset)))?;
-                let seqno = SeqNo(record.header.first_seqno.0 + i as u64);
-                last = last.max(seqno);
-                let Some(partition) = catalog.partitions.get(&op.partition) else {
-                    continue;
-                };
-                let tree = partition.tree();
-                if seqno <= tree.flushed_through {
-                    continue;
-                }
-                let key = partition.keyspace.order.borrow(op.user_key, &mut scratch);
-                let size = key.len() + op.value.len() + crate::base::entry::ENTRY_OVERHEAD_BYTES;
-                tree.active.reserve(size, LogPosition::default());
-                if op.tag.kind == Kind::RangeDelete {
-                    let delete = partition
-                        .keyspace
-                        .range_tombstone(op.user_key, op.value, seqno);
-                    let delete = delete.map_err(|e| e.at(&path, Some(offset)))?;
-                    is_full |= tree.active.delete_range(delete) >= RANGES_MAX;
-                } else {
-                    if op.tag.flags.has(Flags::EXPIRES) {
-                        engine.expiry.note_use();
-                    }
-                    tree.active.insert(key, seqno, op.tag, op.value);
-                }
-                if op.tag.kind == Kind::Delete {
-                    tree.active.count_tombstone();
-                }
-                bytes += size as u64;
-                replayed.operations += 1;
-            }
-            if writing && (is_full || bytes >= engine.memory.plan().active()) {
-                flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
-                (bytes, is_full) = (0, false);
-            }
-        }
-    }
-    if writing {
-        flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
-    }
-    Ok(replayed)
-}
-
-/// Flushes memtables during the replay.
-fn flush_replayed(
-    engine: &Arc<Engine>,
-    catalog: &Catalog,
-    at: SeqNo,
-    replayed: &mut Replayed,
-) -> Result<()> {
-    let through = SeqNo(at.0 - 1);
-    for partition in catalog.partitions.values() {
-        if partition.seal(at, &engine.memory.pool) {
-            let tree = partition.tree_owned();
-            for memtable in tree.sealed.iter().rev() {
-                if flush::level0_is_full(partition) {
-                    let joined = join_runs(engine, partition)?;
-                    replayed.install(engine, partition, joined, None)?;
-                }
-                let flushed = flush::edit_for(engine, partition, memtable, through)?;
-                replayed.install(engine, partition, flushed, Some((memtable, through)))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Merges the two neighbouring runs of level 0 that are the smallest together. So level 0 takes any
-/// number of memtables: with `n` of them, an entry is rewritten about log2(`n`) times.
-fn join_runs(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<TreeEdit> {
-    let tree = partition.tree_owned();
-    let mut groups = tree.version.levels[0].groups.iter().enumerate();
-    let full = groups.find(|(_, group)| group.runs.len() >= RUNS_MAX);
-    let (group, full) = full.expect("a full level has a full group");
-    let pairs = full.runs.windows(2);
-    let smallest = pairs.min_by_key(|pair| bytes_of(&pair[0].tables) + bytes_of(&pair[1].tables));
-    let pair = smallest.expect("a full level has two runs");
-    let input = |run: &Run<Arc<Table>>| Input {
-        level: 0,
-        run: run.id,
-        tables: run.tables.iter().map(|table| table.meta().id).collect(),
-    };
-    let target = Target {
-        level: 0,
-        group,
-        run: Some(pair[0].id),
-    };
-    let inputs = [input(&pair[0]), input(&pair[1])];
-    let design = partition.keyspace.design_owned();
-    Ok(merge_tables(engine, partition, &design, &inputs, &target, None)?.edit)
-}
-
-impl Replayed {
-    /// Applies an edit in memory; the manifest receives it together with all others.
-    fn install(
-        &mut self,
-        engine: &Engine,
-        partition: &Partition,
-        edit: TreeEdit,
-        flushed: Option<(&Arc<Memtable>, SeqNo)>,
-    ) -> Result<()> {
-        let before = partition.tree_owned().version.clone();
-        let mut version = (*before).clone();
-        engine.apply(partition, &before, &mut version, &edit)?;
-        partition.install(Arc::new(version), flushed);
-        let removed = edit.removed.iter().filter_map(|id| before.table(*id));
-        self.replaced
-            .extend(removed.map(|(_, table)| table.clone()));
-        self.edit.push(Change::Tree(edit));
-        Ok(())
-    }
-}
-
-/// The change that tells the change feed where this log ended and in which segment the next one
-/// begins. Makes the log durable, as readers of changes rely on it.
-fn end_of_log(engine: &Engine, survey: &Survey, next: u32) -> Result<Change> {
-    for &number in &survey.segments {
-        let path = survey.segment_path(number);
-        let synced = engine.environment.storage.sync_file(&path);
-        synced.map_err(|e| Error::io("sync", &path, e))?;
-    }
-    let (end, last) = (survey.end, survey.last);
-    Ok(Change::Past {
-        at: last,
-        edit: vec![
-            Change::Closed { end, last },
-            Change::LogStart { segment: next },
-        ],
-    })
-}
-
-/// Begins a new log when everything is in tables, and frees the old segments. Returns the number of
-/// operations in the old log.
-fn begin_new_log(engine: &Arc<Engine>, survey: &Survey, replayed: Replayed) -> Result<u64> {
-    let writer = engine.writer()?;
-    let mut edit = replayed.edit;
-    let first = writer.commit().tail.segment_number();
-    edit.extend([Change::LogStart { segment: first }, Change::Opened]);
-    let dir = log_dir(&engine.log_root());
-    let feed = writer.manifest().state().feed.clone();
-    if dir != survey.dir {
-        edit.push(Change::SetPlaces(engine.places.clone()));
-    }
-    let keeps_log = feed.is_on() && dir == survey.dir;
-    if keeps_log {
-        edit.push(end_of_log(engine, survey, first)?);
-    } else if feed.is_on() {
-        let (segment, at) = (first, survey.last);
-        edit.push(Change::FeedStart { segment, at });
-    }
-    engine.log_edit(writer, &mut writer.manifest(), edit)?;
-    engine.remove_kept(&writer.manifest());
-    replayed
-        .replaced
-        .iter()
-        .for_each(|table| table.mark_obsolete());
-    let storage = &engine.environment.storage;
-    let files = storage.list(&survey.dir);
-    let files = files.map_err(|e| Error::io("list", &survey.dir, e))?;
-    let is_old = |name: &str| segment_number(name).is_some_and(|n| n < survey.next_segment);
-    for file in files.iter().filter(|file| is_old(&file.name)) {
-        let path = survey.dir.join(&file.name);
-        let number = segment_number(&file.name).unwrap_or_default();
-        if keeps_log && (feed.segment..=survey.end.segment).contains(&number) {
-            let mut reader = SegmentReader::open(&**storage, &path, number)?;
-            let first = reader.next()?.map(|record| record.header.first_seqno);
-            writer.log.keep(Kept {
-                number,
-                from: first.unwrap_or(SeqNo(survey.last.0 + 1)),
-                path,
-                bytes: file.bytes,
-            });
-        } else if dir == survey.dir {
-            writer.log.reuse(path, file.bytes);
-        } else {
-            remove_orphans(&**storage, &[path])?;
-        }
-    }
-    Ok(replayed.operations)
 }

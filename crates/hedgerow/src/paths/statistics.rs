@@ -10,8 +10,10 @@ use crate::base::stats::{
     WorkerStats,
 };
 use crate::design::merge_policy::LevelTarget;
+use crate::design::merge_policy::shape::Level;
 use crate::design::planner::debt;
 use crate::paths::compaction;
+use crate::table::Table;
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::version::SuperVersion;
 
@@ -146,34 +148,15 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
         let allotted = compaction::filters::allot(engine, partition, &design, &tree.version);
         for (i, level) in tree.version.levels.iter().enumerate() {
             if levels.len() <= i {
-                let hits = engine
-                    .stats
-                    .hits_by_level
-                    .get(i)
-                    .map_or(0, |hits| hits.get());
+                let hits = engine.stats.hits_by_level.get(i);
                 levels.push(LevelStats {
                     level: i,
-                    hits,
+                    hits: hits.map_or(0, |hits| hits.get()),
                     filter_bits_allotted: allotted.get(i).map_or(0.0, |it| it.bits_per_key),
                     ..LevelStats::default()
                 });
             }
-            let sum = &mut levels[i];
-            let summary = level.summary();
-            sum.runs = sum.runs.max(summary.runs as usize);
-            sum.tables += level.tables().count();
-            sum.entries += summary.entries;
-            sum.tombstones += summary.tombstones;
-            sum.range_tombstones += level.range_tombstones();
-            sum.bytes += summary.bytes;
-            sum.target_runs = targets.get(i).map_or(1, |t| t.runs_max() as usize);
-            let filters = level.tables().map(|table| table.meta().filter_bytes);
-            let probes = level.groups.iter().flat_map(|group| &group.filters.probes);
-            let shared = probes.map(|probe| probe.filter.bytes());
-            sum.filter_bytes += filters.sum::<u64>() + shared.sum::<u64>();
-            if let Some(target) = targets.get(i).and_then(LevelTarget::capacity_bytes) {
-                sum.target_bytes = Some(sum.target_bytes.unwrap_or(0).saturating_add(target));
-            }
+            add_level(&mut levels[i], level, targets.get(i));
         }
         stats.raw_bytes += tree
             .version
@@ -187,4 +170,23 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
     }
     stats.levels = levels;
     stats
+}
+
+/// Adds a level of one tree to the sum over the trees of its keyspace.
+fn add_level(sum: &mut LevelStats, level: &Level<Arc<Table>>, target: Option<&LevelTarget>) {
+    let summary = level.summary();
+    sum.runs = sum.runs.max(summary.runs as usize);
+    sum.tables += level.tables().count();
+    sum.entries += summary.entries;
+    sum.tombstones += summary.tombstones;
+    sum.range_tombstones += level.range_tombstones();
+    sum.bytes += summary.bytes;
+    sum.target_runs = target.map_or(1, |t| t.runs_max() as usize);
+    let filters = level.tables().map(|table| table.meta().filter_bytes);
+    let probes = level.groups.iter().flat_map(|group| &group.filters.probes);
+    let shared = probes.map(|probe| probe.filter.bytes());
+    sum.filter_bytes += filters.sum::<u64>() + shared.sum::<u64>();
+    if let Some(target) = target.and_then(LevelTarget::capacity_bytes) {
+        sum.target_bytes = Some(sum.target_bytes.unwrap_or(0).saturating_add(target));
+    }
 }

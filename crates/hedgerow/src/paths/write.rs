@@ -10,6 +10,8 @@
 //! system call, and no I/O unless it is `Synced`.
 
 mod covering;
+mod numbers;
+mod seal;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -34,7 +36,10 @@ use crate::tree::partition::Partition;
 use crate::tree::partition::ends::End;
 use crate::tree::version::SuperVersion;
 use crate::tree::wal::Reservation;
-use crate::tree::wal::record::{MARK, Payload};
+use crate::tree::wal::payload::Payload;
+pub(crate) use numbers::{UnloggedNumber, begin_rerouting, number_bulk_load, skip_number};
+use seal::{after_roll, seal_largest};
+pub(crate) use seal::{seal_all, seal_database};
 
 /// The largest batch, in bytes of its log record: a place in a segment has 32 bits.
 pub(crate) const BATCH_BYTES_MAX: usize = 1 << 30;
@@ -305,109 +310,6 @@ fn next_segment(
     writer.log.prepare_spare(bytes, next)
 }
 
-/// A sequence number without a record in the log, or with a mark if there are slots. Dropping it
-/// publishes the number; no larger number is published before.
-pub(crate) struct UnloggedNumber<'a> {
-    engine: &'a Engine,
-    pub(crate) seqno: SeqNo,
-    /// Every record with a smaller number lies before this position.
-    pub(crate) log_end: LogPosition,
-    ticket: Option<Ticket>,
-    mark: Option<Reservation>,
-}
-
-impl Drop for UnloggedNumber<'_> {
-    fn drop(&mut self) {
-        if let (Some(place), Some(writer)) = (&self.mark, &self.engine.writer) {
-            // A failure poisons the log, which the next write reports.
-            let _ = writer.log.write(place, &MARK, 1, self.seqno);
-        }
-        if let Some(ticket) = self.ticket.take() {
-            self.engine.publisher.finish(ticket);
-        }
-    }
-}
-
-/// Takes a number without a log record.
-pub(crate) fn skip_number(engine: &Arc<Engine>) -> Result<UnloggedNumber<'_>> {
-    take_number(engine, |_| ())
-}
-
-/// Takes the number of a bulk load. Seals the memtables of these partitions at it. Memtables sealed
-/// later are not flushed until the caller drops [`background::HeldFlushes`]. For `update`, the load
-/// counts as a write to every key.
-pub(crate) fn number_bulk_load<'a>(
-    engine: &'a Arc<Engine>,
-    partitions: &[Arc<Partition>],
-) -> Result<UnloggedNumber<'a>> {
-    let writer = engine.writer()?;
-    take_number(engine, |at| {
-        engine.flushes_held_at.store(at.0, Ordering::Release);
-        for partition in partitions {
-            seal(engine, partition, at);
-            partition.keyspace.ends.note_any(at);
-            partition.keyspace.watchers.note_load();
-        }
-        writer.every_stripe.store(at.0, Ordering::Release);
-    })
-}
-
-/// The number of a clear or a drop. Until this is dropped, no write is routed and no larger number
-/// is published.
-pub(crate) struct Rerouting<'a>(pub(crate) UnloggedNumber<'a>);
-
-impl Drop for Rerouting<'_> {
-    fn drop(&mut self) {
-        self.0.engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
-    }
-}
-
-/// Takes the number of a clear or a drop. Writes with smaller numbers have been routed to the
-/// present trees; all others wait. The caller holds [`Engine::whole_trees`].
-pub(crate) fn begin_rerouting(engine: &Arc<Engine>) -> Result<Rerouting<'_>> {
-    let number = take_number(engine, |at| {
-        engine.rerouted_at.store(at.0, Ordering::Release);
-        engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
-    });
-    number.map(Rerouting)
-}
-
-/// Calls `inside` inside the critical section.
-fn take_number(engine: &Arc<Engine>, inside: impl FnOnce(SeqNo)) -> Result<UnloggedNumber<'_>> {
-    let writer = engine.writer()?;
-    loop {
-        let mut state = writer.commit();
-        engine.check_open()?;
-        let (seqno, log_end) = (state.next_seqno, state.tail.position());
-        let mut mark = None;
-        if writer.has_slots.load(Ordering::Relaxed) {
-            let durable = writer.log.durable();
-            mark = state.tail.reserve(MARK.len(), 1, seqno, durable);
-            if mark.is_none() {
-                next_segment(engine, writer, state, MARK.len())?;
-                continue;
-            }
-        }
-        let Some(ticket) = engine.publisher.begin(seqno.0) else {
-            if let Some(place) = mark {
-                state.tail.give_back(place);
-            }
-            drop(state);
-            engine.publisher.wait_for_slot();
-            continue;
-        };
-        state.next_seqno = SeqNo(seqno.0 + 1);
-        inside(seqno);
-        return Ok(UnloggedNumber {
-            engine,
-            seqno,
-            log_end,
-            ticket: Some(ticket),
-            mark,
-        });
-    }
-}
-
 /// Chooses the memtable of each operation. Seals full memtables.
 fn assign(
     engine: &Arc<Engine>,
@@ -583,87 +485,4 @@ fn count(engine: &Engine, ops: &[WriteOp<'_>], memtables: &Memtables) {
         .map(|op| op.user_key.len() + op.value.len())
         .sum();
     engine.stats.user_bytes.add(bytes as u64);
-}
-
-// ---- sealing ----
-
-/// Seals a partition's memtable at `at` and has it flushed. Inside the critical section.
-pub(crate) fn seal(engine: &Arc<Engine>, partition: &Arc<Partition>, at: SeqNo) -> bool {
-    // A dropped partition's memtables are already subtracted.
-    if partition.is_dropped() {
-        return false;
-    }
-    let bytes = partition.tree().active.reserved_bytes();
-    // Added before another thread can find it sealed and subtract it again.
-    engine.memory.sealed.fetch_add(bytes, Ordering::Relaxed);
-    if !partition.seal(at, &engine.memory.pool) {
-        engine.memory.sealed.fetch_sub(bytes, Ordering::Relaxed);
-        return false;
-    }
-    (engine.memory).remove_active(&partition.keyspace.active, bytes);
-    background::spawn_flush(engine, partition);
-    true
-}
-
-/// Seals the largest memtable, because the active memtables of these partitions have reached their
-/// limit.
-fn seal_largest<'a>(
-    engine: &Arc<Engine>,
-    at: SeqNo,
-    partitions: impl Iterator<Item = &'a Arc<Partition>>,
-) {
-    let largest = partitions.max_by_key(|p| p.tree().active.reserved_bytes());
-    if let Some(partition) = largest {
-        seal(engine, partition, at);
-    }
-}
-
-/// Seals every memtable of these partitions at one number, and returns it. Everything below it is
-/// in tables once they are flushed.
-pub(crate) fn seal_all<'a>(
-    engine: &Arc<Engine>,
-    partitions: impl IntoIterator<Item = &'a Arc<Partition>>,
-) -> Result<SeqNo> {
-    let writer = engine.writer()?;
-    let state = writer.commit();
-    let at = state.next_seqno;
-    for partition in partitions {
-        seal(engine, partition, at);
-    }
-    Ok(at)
-}
-
-/// Seals every memtable of the database at one number. With `hold`, memtables sealed later are not
-/// flushed until the caller resets [`Engine::flushes_held_at`].
-pub(crate) fn seal_database(
-    engine: &Arc<Engine>,
-    hold: bool,
-) -> Result<(SeqNo, Vec<Arc<Partition>>)> {
-    let writer = engine.writer()?;
-    let state = writer.commit();
-    let at = state.next_seqno;
-    // Every write with a smaller number was routed by this catalog or an earlier one.
-    let partitions: Vec<_> = engine.catalog.load().partitions.values().cloned().collect();
-    if hold {
-        engine.flushes_held_at.store(at.0, Ordering::Release);
-    }
-    for partition in &partitions {
-        seal(engine, partition, at);
-    }
-    Ok((at, partitions))
-}
-
-/// Called when a new segment was begun. Has the next one prepared. If the log is too long, flushes
-/// the memtables that hold its oldest segment.
-fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut CommitState) {
-    engine.update_log_pressure(writer);
-    if writer.log.live_bytes() > writer.log_bytes_max {
-        let catalog = engine.catalog.load();
-        for id in writer.log.oldest_pins(|p| engine.flushed_through(p)) {
-            if let Some(partition) = catalog.partitions.get(&id) {
-                seal(engine, partition, state.next_seqno);
-            }
-        }
-    }
-    background::prepare_spares(engine, writer, state.next_seqno);
 }

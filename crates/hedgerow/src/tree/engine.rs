@@ -5,11 +5,16 @@
 //! flush, a merge, a sync of the log or a publication (invariant I17). Only `manifest` is held
 //! during I/O: that of appending an edit.
 
+mod catalog;
 mod events;
+mod handle;
+mod install;
 mod kept_files;
 mod task;
 
+pub(crate) use catalog::{Catalog, KeyspaceCell, KeyspaceState};
 pub(crate) use events::Events;
+pub(crate) use handle::{Handle, SnapshotGuard};
 pub(crate) use kept_files::{kept_dir, kept_path};
 pub(crate) use task::{Access, Answer, Task, Write};
 
@@ -17,16 +22,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock};
 use hedgerow_mem::Publisher;
 
-use crate::base::entry::{EXPIRY_BYTES, KeyHash, KeyspaceId, PartitionId, SeqNo};
+use crate::base::entry::{EXPIRY_BYTES, KeyHash, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry;
-use crate::base::expiry::{Expiry, Moment};
+use crate::base::expiry::Expiry;
 use crate::base::merge_operator::Operators;
 use crate::base::page::{PageSlice, TableId};
 use crate::base::runtime::{Pressure, Priority, RateLimiter, Scheduler, Throttle, Workers, lock};
@@ -34,14 +38,12 @@ use crate::base::slice::Slice;
 use crate::base::stats::{Event, Stats, WorkerStats};
 use crate::base::table_meta::TableMeta;
 use crate::design::advisor::Device;
-use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter;
 use crate::table::memory::Memory;
 use crate::table::open::table_name;
 use crate::table::{Table, TableContext};
 use crate::tree::expiry_clock::ExpiryClock;
-use crate::tree::partition::{KeyBounds, KeyspaceFacts, Partition};
-use crate::tree::snapshot_list::{Held, Registration, SnapshotList};
+use crate::tree::partition::KeyspaceFacts;
+use crate::tree::snapshot_list::{Held, SnapshotList};
 use crate::tree::version::edit::Change;
 use crate::tree::version::places::Places;
 use crate::tree::version::{Version, VersionSet};
@@ -100,52 +102,6 @@ pub(crate) struct Engine {
     pub(crate) empty_versions: Mutex<BTreeMap<usize, Arc<Version>>>,
 }
 
-/// The part that every handle of the user holds. The database is closed when the last handle is
-/// dropped, on the dropping thread. Background jobs hold the engine alone, and only while they run.
-#[derive(Clone)]
-pub(crate) struct Handle(Arc<ClosesOnDrop>);
-
-struct ClosesOnDrop {
-    engine: Arc<Engine>,
-    /// False for the handles of workers, which do not keep a database open.
-    is_of_user: bool,
-}
-
-impl Handle {
-    pub(crate) fn new(engine: Arc<Engine>) -> Handle {
-        Handle(Arc::new(ClosesOnDrop {
-            engine,
-            is_of_user: true,
-        }))
-    }
-
-    /// A handle that does not keep the database open.
-    pub(crate) fn of_worker(engine: &Arc<Engine>) -> Handle {
-        Handle(Arc::new(ClosesOnDrop {
-            engine: engine.clone(),
-            is_of_user: false,
-        }))
-    }
-}
-
-impl std::ops::Deref for Handle {
-    type Target = Arc<Engine>;
-
-    #[inline]
-    fn deref(&self) -> &Arc<Engine> {
-        &self.0.engine
-    }
-}
-
-impl Drop for ClosesOnDrop {
-    fn drop(&mut self) {
-        if self.is_of_user {
-            // A caller that needs the errors calls `close`.
-            let _ = self.engine.close();
-        }
-    }
-}
-
 /// The parts of a database that is opened for writing.
 pub(crate) struct Writer {
     pub(crate) log: Log,
@@ -172,154 +128,6 @@ pub(crate) struct Writer {
 pub(crate) struct CommitState {
     pub(crate) next_seqno: SeqNo,
     pub(crate) tail: Tail,
-}
-
-/// The keyspaces at one moment; replaced, never changed. Its maps are sorted, so that every run of
-/// a simulation visits them in the same order.
-#[derive(Default, Clone)]
-pub(crate) struct Catalog {
-    pub(crate) keyspaces: BTreeMap<String, Arc<KeyspaceCell>>,
-    pub(crate) states: BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
-    pub(crate) partitions: BTreeMap<PartitionId, Arc<Partition>>,
-}
-
-/// The trees of a keyspace between two `clear`s.
-pub(crate) struct KeyspaceState {
-    pub(crate) facts: Arc<KeyspaceFacts>,
-    pub(crate) partitions: Vec<Arc<Partition>>,
-}
-
-impl KeyspaceState {
-    /// The tree in which a user key with this hash lives.
-    #[inline]
-    pub(crate) fn route(&self, user_key: &[u8], hash: KeyHash) -> &Arc<Partition> {
-        &self.partitions[self.facts.router.route(user_key, hash)]
-    }
-
-    /// The trees that may hold keys within bounds.
-    pub(crate) fn covering(&self, bounds: &KeyBounds) -> &[Arc<Partition>] {
-        &self.partitions[self.facts.router.covering(bounds).partitions]
-    }
-}
-
-/// The part that all handles of a keyspace share.
-pub(crate) struct KeyspaceCell {
-    pub(crate) facts: Arc<KeyspaceFacts>,
-    pub(crate) state: ArcSwap<KeyspaceState>,
-    pub(crate) dropped: AtomicBool,
-    /// True if the keyspace is about to be dropped: no asynchronous call for it is accepted.
-    pub(crate) dropping: AtomicBool,
-}
-
-impl KeyspaceCell {
-    /// Returns `Closed` when the keyspace was dropped.
-    #[inline]
-    pub(crate) fn check_not_dropped(&self) -> Result<()> {
-        self.check_not(&self.dropped)
-    }
-
-    /// Returns `Closed` while the keyspace is being dropped.
-    pub(crate) fn check_not_dropping(&self) -> Result<()> {
-        self.check_not(&self.dropping)
-    }
-
-    #[inline]
-    fn check_not(&self, gone: &AtomicBool) -> Result<()> {
-        match gone.load(Ordering::Acquire) {
-            false => Ok(()),
-            true => Err(self.is_gone()),
-        }
-    }
-
-    #[cold]
-    fn is_gone(&self) -> Error {
-        let why = format!("the keyspace `{}` was dropped", self.facts.name());
-        Error::new(ErrorKind::Closed, why)
-    }
-}
-
-impl KeyspaceState {
-    /// The average bytes of a key, from the bounds of tables: these are keys like any others, and
-    /// need no read. 0 if there are no tables.
-    pub(crate) fn key_bytes(&self) -> f64 {
-        let (mut keys, mut bytes) = (0_u64, 0);
-        for partition in &self.partitions {
-            for (_, table) in partition.tree().version.tables() {
-                let meta = table.meta();
-                keys += 2;
-                bytes += meta.smallest_key.len() + meta.largest_key.len();
-            }
-        }
-        bytes as f64 / keys.max(1) as f64
-    }
-}
-
-/// Keeps a number registered, so that merges keep the versions visible at it.
-pub(crate) struct SnapshotGuard {
-    pub(crate) engine: Handle,
-    pub(crate) registration: Registration,
-    pub(crate) seqno: SeqNo,
-    pub(crate) taken: Duration,
-    /// The time by which entries have expired for it.
-    pub(crate) time: u64,
-    /// The trees at that moment: a keyspace cleared later still reads as it was.
-    pub(crate) catalog: Arc<Catalog>,
-}
-
-impl SnapshotGuard {
-    /// The moment that it sees.
-    pub(crate) fn moment(&self) -> Moment {
-        Moment {
-            seqno: self.seqno,
-            time: Some(self.time),
-        }
-    }
-}
-
-impl Drop for SnapshotGuard {
-    fn drop(&mut self) {
-        self.engine.snapshots.release(self.registration);
-    }
-}
-
-impl Catalog {
-    /// This catalog with a keyspace added or its trees replaced.
-    pub(crate) fn with(&self, cell: &Arc<KeyspaceCell>, state: &Arc<KeyspaceState>) -> Catalog {
-        let mut catalog = self.without(cell.facts.id);
-        catalog.add(cell, state);
-        catalog
-    }
-
-    /// Adds a keyspace that is not in the catalog.
-    pub(crate) fn add(&mut self, cell: &Arc<KeyspaceCell>, state: &Arc<KeyspaceState>) {
-        let facts = &cell.facts;
-        self.keyspaces.insert(facts.name(), cell.clone());
-        let partitions = state.partitions.iter();
-        self.partitions
-            .extend(partitions.map(|p| (p.id, p.clone())));
-        self.states.insert(facts.id, state.clone());
-    }
-
-    /// This catalog without a keyspace.
-    pub(crate) fn without(&self, id: KeyspaceId) -> Catalog {
-        let mut catalog = self.clone();
-        if let Some(state) = catalog.states.remove(&id) {
-            catalog.keyspaces.remove(&state.facts.name());
-            state
-                .partitions
-                .iter()
-                .for_each(|p| drop(catalog.partitions.remove(&p.id)));
-        }
-        catalog
-    }
-}
-
-impl Writer {
-    /// The number of the latest write that may be one to a key of this stripe.
-    pub(crate) fn latest_write(&self, stripe: usize) -> SeqNo {
-        let of_all = self.every_stripe.load(Ordering::Acquire);
-        SeqNo(self.stripes[stripe].load(Ordering::Acquire).max(of_all))
-    }
 }
 
 impl Engine {
@@ -474,183 +282,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Logs an edit of a tree and then installs its result, as one step among all changes of the
-    /// tree. The files of removed tables are deleted when they have no readers.
-    ///
-    /// If the manifest cannot be written, its state is unknown: writes are refused from then on.
-    pub(crate) fn install(
-        &self,
-        partition: &Partition,
-        edit: TreeEdit,
-        flushed: Option<(&Arc<crate::tree::memtable::Memtable>, SeqNo)>,
-    ) -> Result<()> {
-        self.install_with(partition, edit, flushed, |_| ())
-    }
-
-    /// Installs as [`Engine::install`] does. `complete` adds the filters over the tables to the
-    /// version.
-    pub(crate) fn install_with(
-        &self,
-        partition: &Partition,
-        edit: TreeEdit,
-        flushed: Option<(&Arc<crate::tree::memtable::Memtable>, SeqNo)>,
-        complete: impl FnOnce(&mut Version),
-    ) -> Result<()> {
-        self.install_unless_taken(u64::MAX, partition, edit, flushed, complete)
-    }
-
-    /// Installs as [`Engine::install_with`] does, unless a snapshot is open that was registered
-    /// from this one on: then the edit would change what it sees.
-    ///
-    /// # Errors
-    /// As [`Engine::install`]; `Conflict` if there is such a snapshot.
-    pub(crate) fn install_unless_taken(
-        &self,
-        snapshot: u64,
-        partition: &Partition,
-        mut edit: TreeEdit,
-        flushed: Option<(&Arc<crate::tree::memtable::Memtable>, SeqNo)>,
-        complete: impl FnOnce(&mut Version),
-    ) -> Result<()> {
-        let writer = self.writer()?;
-        let mut manifest = lock(&writer.manifest);
-        let tree = partition.tree_owned();
-        let mut version = self.edited(partition, &mut edit)?;
-        complete(&mut version);
-        let removed: Vec<_> = edit
-            .removed
-            .iter()
-            .filter_map(|id| tree.version.table(*id))
-            .collect();
-        let (entries, bytes) = edit.written();
-        let mut changes = vec![Change::Tree(edit)];
-        if flushed.is_some() {
-            changes.extend(operations_to_note(partition, &version));
-        }
-        let _none_is_taken = match snapshot {
-            u64::MAX => None,
-            from => Some(self.snapshots.hold_unless_taken(from).ok_or_else(|| {
-                Error::new(ErrorKind::Conflict, "a snapshot was taken during the merge")
-            })?),
-        };
-        self.log_edit(writer, &mut manifest, changes)?;
-        if flushed.is_some() {
-            // Counted before the tables become visible: a thread that waits for the flush may read
-            // the statistics next.
-            self.stats.flushes.add(1);
-            self.stats.flush_entries.add(entries);
-            self.stats.flush_bytes.add(bytes);
-        }
-        partition.install(Arc::new(version), flushed);
-        removed.iter().for_each(|(_, table)| table.mark_obsolete());
-        Ok(())
-    }
-
-    /// Installs as [`Engine::install`] does, for tables that come into several trees together at a
-    /// number.
-    /// `publish` makes their entries visible; no snapshot is taken between installing and
-    /// publishing.
-    pub(crate) fn install_together(
-        &self,
-        mut edits: Vec<(&Partition, TreeEdit)>,
-        at: SeqNo,
-        publish: impl FnOnce(),
-    ) -> Result<()> {
-        let writer = self.writer()?;
-        let mut manifest = lock(&writer.manifest);
-        let versions = edits.iter_mut().map(|(p, edit)| self.edited(p, edit));
-        let versions: Vec<_> = versions.collect::<Result<_>>()?;
-        let (partitions, mut changes): (Vec<_>, Vec<_>) = edits
-            .into_iter()
-            .map(|(partition, edit)| (partition, Change::Tree(edit)))
-            .unzip();
-        self.keep_tables(&changes)?;
-        writer.note(&mut changes, at);
-        self.log_edit(writer, &mut manifest, changes)?;
-        self.snapshots.while_none_is_taken(|| {
-            for (partition, version) in partitions.into_iter().zip(versions) {
-                partition.install(Arc::new(version), None);
-            }
-            publish();
-        });
-        Ok(())
-    }
-
-    /// The version that an edit makes of a tree's version. Adds the end of finished sweeps to the
-    /// edit; otherwise they would begin again when the database is opened. The caller holds the
-    /// manifest's lock.
-    fn edited(&self, partition: &Partition, edit: &mut TreeEdit) -> Result<Version> {
-        if partition.is_dropped() {
-            return Err(Error::new(
-                ErrorKind::Closed,
-                "the keyspace was dropped or cleared",
-            ));
-        }
-        let before = partition.tree_owned();
-        let mut version = (*before.version).clone();
-        self.apply(partition, &before.version, &mut version, edit)?;
-        let levels = (0..).zip(before.version.levels.iter().zip(&version.levels));
-        let over = levels
-            .filter(|(_, (before, after))| before.draining.is_some() && after.draining.is_none());
-        edit.draining.extend(over.map(|(level, _)| (level, None)));
-        Ok(version)
-    }
-
-    /// Applies an edit to `version`, which is a copy of `before`.
-    pub(crate) fn apply(
-        &self,
-        partition: &Partition,
-        before: &Version,
-        version: &mut Version,
-        edit: &TreeEdit,
-    ) -> Result<()> {
-        version.apply(edit, |meta| self.table(meta, &partition.keyspace))?;
-        group_filter::carry(&partition.filters, before, version, edit);
-        Ok(())
-    }
-
-    /// Removes tables that no edit has named, because their flush or merge failed. After a failure
-    /// that poisons, an edit may have named them: then they stay, and are removed when the database
-    /// is opened again.
-    pub(crate) fn remove_unnamed(&self, partition: &Partition, tables: &[TableMeta]) {
-        let ids = tables.iter().map(|meta| meta.id);
-        partition.filters.forget_fresh(ids);
-        if self.writer().is_ok() {
-            for meta in tables {
-                let _ = self.environment.storage.remove(&self.table_path(meta));
-            }
-        }
-    }
-
-    /// Makes an edit durable. Rotates the manifest when it has grown. `NoSpace`, with nothing
-    /// written, when the disk is full; `Closed` when the manifest has been closed meanwhile.
-    pub(crate) fn log_edit(
-        &self,
-        writer: &Writer,
-        manifest: &mut VersionSet,
-        mut edit: Vec<Change>,
-    ) -> Result<()> {
-        self.check_open()?;
-        edit.push(writer.counters());
-        edit.extend(self.clock_to_note());
-        manifest.commit(edit).map_err(|e| {
-            if !manifest.is_poisoned() {
-                return e;
-            }
-            let cause = writer.log.poison_with(e);
-            self.tell(Event::Poisoned {
-                error: cause.clone(),
-            });
-            cause
-        })
-    }
-
-    /// The change that keeps the clock from going back over a restart, if entries expire.
-    pub(crate) fn clock_to_note(&self) -> Option<Change> {
-        let is_used = self.expiry.is_used();
-        is_used.then(|| Change::Clock { ms: self.time() })
-    }
-
     /// The number up to which a partition is flushed; `None` if it was dropped.
     pub(crate) fn flushed_through(&self, id: PartitionId) -> Option<SeqNo> {
         self.catalog
@@ -715,18 +346,13 @@ impl Engine {
     }
 }
 
-/// The operations of a keyspace that the manifest does not have yet. Assumes that its trees are of
-/// about one size.
-fn operations_to_note(partition: &Partition, version: &Version) -> Option<Change> {
-    let facts = &partition.keyspace;
-    let partitions = facts.partitioning.count() as u64;
-    let entries = version.entries().saturating_mul(partitions);
-    let operations = facts.operations.note(entries)?;
-    let id = facts.id;
-    Some(Change::Operations { id, operations })
-}
-
 impl Writer {
+    /// The number of the latest write that may be one to a key of this stripe.
+    pub(crate) fn latest_write(&self, stripe: usize) -> SeqNo {
+        let of_all = self.every_stripe.load(Ordering::Acquire);
+        SeqNo(self.stripes[stripe].load(Ordering::Acquire).max(of_all))
+    }
+
     /// The change that records the next free ids.
     pub(crate) fn counters(&self) -> Change {
         Change::Counters {

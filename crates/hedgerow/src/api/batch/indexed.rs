@@ -21,7 +21,7 @@ use crate::paths::scan::{
 use crate::tree::own_writes::OwnWrites;
 use crate::tree::partition::KeyBounds;
 use crate::tree::recorded::RangesRead;
-use crate::tree::wal::record::Mark;
+use crate::tree::wal::payload::Mark;
 
 /// The memory of an indexed batch unless another bound is set.
 const MEMORY_BYTES_MAX: usize = 64 << 20;

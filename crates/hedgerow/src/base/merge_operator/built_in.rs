@@ -66,77 +66,52 @@ impl MergeOperator for Values {
 }
 
 pub(super) fn all() -> impl Iterator<Item = Arc<dyn MergeOperator>> {
+    let any = |name, add: fn(&mut Vec<u8>, &[u8])| Values {
+        name,
+        check: |_| Ok(()),
+        add,
+        normalize: |_| (),
+    };
+    let of_number = |name, add: fn(&mut Vec<u8>, &[u8])| Values {
+        check: check_number,
+        ..any(name, add)
+    };
     let operators = [
+        of_number("add_i64", |sum, operand| {
+            let numbers = number(sum).zip(number(operand));
+            let number =
+                numbers.map(|(a, b)| i64::from_le_bytes(a).wrapping_add(i64::from_le_bytes(b)));
+            *sum = number.unwrap_or_default().to_le_bytes().to_vec();
+        }),
+        of_number("add_f64", |sum, operand| {
+            let numbers = number(sum).zip(number(operand));
+            let number = numbers.map(|(a, b)| f64::from_le_bytes(a) + f64::from_le_bytes(b));
+            *sum = number.unwrap_or_default().to_le_bytes().to_vec();
+        }),
+        any("min", |least, operand| {
+            if operand < least.as_slice() {
+                *least = operand.to_vec();
+            }
+        }),
+        any("max", |largest, operand| {
+            if operand > largest.as_slice() {
+                *largest = operand.to_vec();
+            }
+        }),
+        any("append", |all, operand| all.extend_from_slice(operand)),
+        any("bit_and", |bits, operand| {
+            by_byte(bits, operand, |a, b| a & b)
+        }),
+        any("bit_or", |bits, operand| {
+            by_byte(bits, operand, |a, b| a | b)
+        }),
+        any("bit_xor", |bits, operand| {
+            by_byte(bits, operand, |a, b| a ^ b)
+        }),
         Values {
-            name: "add_i64",
-            check: check_number,
-            add: |sum, operand| {
-                let numbers = number(sum).zip(number(operand));
-                let number =
-                    numbers.map(|(a, b)| i64::from_le_bytes(a).wrapping_add(i64::from_le_bytes(b)));
-                *sum = number.unwrap_or_default().to_le_bytes().to_vec();
-            },
-            normalize: |_| (),
-        },
-        Values {
-            name: "add_f64",
-            check: check_number,
-            add: |sum, operand| {
-                let numbers = number(sum).zip(number(operand));
-                let number = numbers.map(|(a, b)| f64::from_le_bytes(a) + f64::from_le_bytes(b));
-                *sum = number.unwrap_or_default().to_le_bytes().to_vec();
-            },
-            normalize: |_| (),
-        },
-        Values {
-            name: "min",
-            check: |_| Ok(()),
-            add: |least, operand| {
-                if operand < least.as_slice() {
-                    *least = operand.to_vec();
-                }
-            },
-            normalize: |_| (),
-        },
-        Values {
-            name: "max",
-            check: |_| Ok(()),
-            add: |largest, operand| {
-                if operand > largest.as_slice() {
-                    *largest = operand.to_vec();
-                }
-            },
-            normalize: |_| (),
-        },
-        Values {
-            name: "append",
-            check: |_| Ok(()),
-            add: |all, operand| all.extend_from_slice(operand),
-            normalize: |_| (),
-        },
-        Values {
-            name: "bit_and",
-            check: |_| Ok(()),
-            add: |bits, operand| by_byte(bits, operand, |a, b| a & b),
-            normalize: |_| (),
-        },
-        Values {
-            name: "bit_or",
-            check: |_| Ok(()),
-            add: |bits, operand| by_byte(bits, operand, |a, b| a | b),
-            normalize: |_| (),
-        },
-        Values {
-            name: "bit_xor",
-            check: |_| Ok(()),
-            add: |bits, operand| by_byte(bits, operand, |a, b| a ^ b),
-            normalize: |_| (),
-        },
-        Values {
-            name: "union_u64",
             check: check_numbers,
-            add: |all, operand| all.extend_from_slice(operand),
             normalize: sort_numbers,
+            ..any("union_u64", |all, operand| all.extend_from_slice(operand))
         },
     ];
     let shared = |it| Arc::new(it) as Arc<dyn MergeOperator>;

@@ -136,10 +136,6 @@ const LEVEL_TABLES: u64 = 100;
 
 impl Simulation {
     fn check(&self) -> Result<()> {
-        let expect = |holds: bool, what: &str, found: &dyn std::fmt::Display| match holds {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("expected {what}, found {found}"))),
-        };
         self.design.check()?;
         expect(
             (1..=1 << 56).contains(&self.entries),
@@ -166,21 +162,7 @@ impl Simulation {
             "a memory budget of at least 1 MiB",
             &format!("{} bytes", self.memory_budget),
         )?;
-        let deletes_max = match self.overwrites {
-            Overwrites::None => 0.5,
-            Overwrites::Uniform | Overwrites::Zipf => 1.0,
-        };
-        expect(
-            (0.0..=deletes_max).contains(&self.deletes),
-            &format!("a share of deletes of 0 to {deletes_max}"),
-            &self.deletes,
-        )?;
-        let covered = self.range_deletes * self.range_entries;
-        expect(
-            self.range_deletes >= 0.0 && (0.0..1.0).contains(&(2.0 * self.deletes + covered)),
-            "deletes, twice, and entries deleted by ranges of less than 1 per write",
-            &format!("{} and {covered}", self.deletes),
-        )?;
+        self.check_deletes()?;
         expect(
             self.time_to_live != Some(0),
             "values that live for at least one write",
@@ -201,6 +183,31 @@ impl Simulation {
             "at least 8 virtual tables in a large level",
             &self.level_tables,
         )
+    }
+
+    fn check_deletes(&self) -> Result<()> {
+        let deletes_max = match self.overwrites {
+            Overwrites::None => 0.5,
+            Overwrites::Uniform | Overwrites::Zipf => 1.0,
+        };
+        expect(
+            (0.0..=deletes_max).contains(&self.deletes),
+            &format!("a share of deletes of 0 to {deletes_max}"),
+            &self.deletes,
+        )?;
+        let covered = self.range_deletes * self.range_entries;
+        expect(
+            self.range_deletes >= 0.0 && (0.0..1.0).contains(&(2.0 * self.deletes + covered)),
+            "deletes, twice, and entries deleted by ranges of less than 1 per write",
+            &format!("{} and {covered}", self.deletes),
+        )
+    }
+}
+
+fn expect(holds: bool, what: &str, found: &dyn std::fmt::Display) -> Result<()> {
+    match holds {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("expected {what}, found {found}"))),
     }
 }
 

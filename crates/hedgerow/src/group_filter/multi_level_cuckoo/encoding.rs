@@ -140,14 +140,7 @@ impl MultiLevelCuckoo {
         let mut tail = ByteReader::new(before);
         tail.take(bucket_bytes, "buckets")?;
         let whole = decode_whole(&mut tail, whole_count)?;
-        for (run, &expected) in names.iter().enumerate() {
-            let found = tail.u64("name of a run")?;
-            if found != expected {
-                return Err(Error::corruption(format!(
-                    "expected run {expected} at {run} in a filter, found run {found}"
-                )));
-            }
-        }
+        check_names(&mut tail, names)?;
         tail.finish("a filter")?;
         // The footer alone is longer than the padding.
         bytes.truncate(bucket_bytes + PADDING_BYTES);
@@ -161,6 +154,19 @@ impl MultiLevelCuckoo {
             entries,
         })
     }
+}
+
+/// Checks that the filter is that of the runs with these names.
+fn check_names(tail: &mut ByteReader<'_>, names: &[u64]) -> Result<()> {
+    for (run, &expected) in names.iter().enumerate() {
+        let found = tail.u64("name of a run")?;
+        if found != expected {
+            return Err(Error::corruption(format!(
+                "expected run {expected} at {run} in a filter, found run {found}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn decode_whole(reader: &mut ByteReader<'_>, count: u64) -> Result<WholeHashes> {

@@ -14,12 +14,13 @@ use crate::base::expiry::Expiry;
 use crate::base::key_order;
 use crate::base::options::{KeyOrder, Layout};
 use crate::base::table_meta::TableMeta;
+use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::bulk_load::LoadOp;
 use crate::paths::outside_tables::TableEntries;
 use crate::tree::engine::kept_path;
 use crate::tree::version::edit::{Change, Edit, KeyspaceDescription};
 use crate::tree::version::state::State;
-use crate::tree::wal::record::Ops;
+use crate::tree::wal::payload::Ops;
 
 /// Changes that became visible together.
 #[derive(Debug, Clone)]
@@ -299,30 +300,41 @@ pub(super) fn of_edit(
                 keyspace: name(id)?,
             }),
             Change::Tree(edit) if !edit.added.is_empty() => {
-                let found = keyspace_of(keyspaces, edit.partition)?;
-                let added = edit.added.iter().map(|(_, meta)| {
-                    let path = kept_path(&root(meta.path), meta);
-                    (path, meta.clone())
-                });
-                let added: Vec<_> = added.collect();
+                let (keyspace, loaded) = loaded_tables(keyspaces, edit, storage, root)?;
                 // A load has an edit for each tree.
-                if let Some(CommitChange::Load { tables, .. }) = changes.last_mut() {
-                    tables.tables.extend(added);
-                    continue;
+                match changes.last_mut() {
+                    Some(CommitChange::Load { tables, .. }) => tables.tables.extend(loaded.tables),
+                    _ => changes.push(CommitChange::Load {
+                        keyspace,
+                        tables: loaded,
+                    }),
                 }
-                let tables = LoadedTables {
-                    storage: storage.clone(),
-                    tables: added,
-                    order: found.layout.order,
-                    seed: found.seed,
-                };
-                let keyspace = found.name.clone();
-                changes.push(CommitChange::Load { keyspace, tables });
             }
             _ => {}
         }
     }
     Ok(changes)
+}
+
+/// The tables that a load added to a tree, and the name of its keyspace.
+fn loaded_tables(
+    keyspaces: &State,
+    edit: &TreeEdit,
+    storage: &Arc<dyn Storage>,
+    root: &dyn Fn(u8) -> PathBuf,
+) -> Result<(String, LoadedTables)> {
+    let found = keyspace_of(keyspaces, edit.partition)?;
+    let added = edit.added.iter().map(|(_, meta)| {
+        let path = kept_path(&root(meta.path), meta);
+        (path, meta.clone())
+    });
+    let tables = LoadedTables {
+        storage: storage.clone(),
+        tables: added.collect(),
+        order: found.layout.order,
+        seed: found.seed,
+    };
+    Ok((found.name.clone(), tables))
 }
 
 fn keyspace_of(keyspaces: &State, partition: PartitionId) -> Result<&KeyspaceDescription> {

@@ -4,36 +4,24 @@
 //! An edit that does not fit the ones before it is `Corruption`: the manifest was changed, or
 //! written by a bug.
 
+mod tree_description;
+
+pub(crate) use tree_description::TreeDescription;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::base::entry::RunId;
 use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::shape::{check_depth, check_ranges, regrouped};
+use crate::design::merge_policy::shape::check_depth;
 
 use super::edit::{Change, Edit, KeyspaceDescription, Written};
 use super::feed::Feed;
 use super::places::Places;
-use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
-
-/// A partition's tree on disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TreeDescription {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) tables: BTreeMap<TableId, (Placement, TableMeta)>,
-    pub(crate) flushed_through: SeqNo,
-    /// By level.
-    pub(crate) draining: BTreeMap<u8, RunId>,
-    /// The number of groups of each level that has several.
-    pub(crate) ranges: BTreeMap<u8, u32>,
-    pub(crate) depth: u8,
-    /// The depth that the merge policy counts; 0 if it counts none.
-    pub(crate) policy_note: u8,
-}
+use crate::design::merge_policy::tree_edit::TreeEdit;
 
 /// The whole description.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -61,53 +49,6 @@ pub(crate) struct State {
     pub(crate) closed: Option<(LogPosition, SeqNo)>,
     /// The slots, and what is kept for them.
     pub(crate) feed: Arc<Feed>,
-}
-
-impl TreeDescription {
-    /// Inserts or removes levels under level 0; the levels below get other numbers.
-    fn shift(&mut self, depth: u8) -> Result<()> {
-        let by = i16::from(depth) - i16::from(self.depth);
-        let shifted = |level: u8| match u8::try_from(i16::from(level) + by) {
-            _ if level == 0 => Ok(0),
-            Ok(shifted) if shifted > 0 => Ok(shifted),
-            _ => Err(misfit(format!(
-                "level {level} is in use when a tree of {} levels is shifted to {depth}",
-                self.depth
-            ))),
-        };
-        // A sweep of a removed level ends with the level.
-        let sweeps = std::mem::take(&mut self.draining).into_iter();
-        let draining = sweeps.filter_map(|(level, through)| Some((shifted(level).ok()?, through)));
-        let draining = draining.collect();
-        let ranges = std::mem::take(&mut self.ranges).into_iter();
-        let ranges = ranges.filter_map(|(level, ranges)| Some((shifted(level).ok()?, ranges)));
-        self.ranges = ranges.collect();
-        for (place, _) in self.tables.values_mut() {
-            place.level = shifted(place.level)?;
-        }
-        check_depth(usize::from(depth))?;
-        self.draining = draining;
-        self.depth = depth;
-        Ok(())
-    }
-
-    /// Divides a level into another number of groups.
-    fn regroup(&mut self, level: u8, ranges: u32) -> Result<()> {
-        let others = self.ranges.iter().filter(|(other, _)| **other != level);
-        check_ranges(ranges, others.map(|(_, ranges)| ranges).sum())?;
-        let tables = self.tables.values();
-        let here = tables.filter(|(at, _)| at.level == level);
-        let places = regrouped(here.map(|(at, meta)| (*at, meta)), ranges);
-        let tables = self.tables.values_mut();
-        let here = tables.filter(|(at, _)| at.level == level);
-        here.zip(places).for_each(|((at, _), place)| *at = place);
-        self.draining.remove(&level);
-        self.ranges.remove(&level);
-        if ranges > 1 {
-            self.ranges.insert(level, ranges);
-        }
-        Ok(())
-    }
 }
 
 impl State {
@@ -157,55 +98,15 @@ impl State {
             Change::CreateKeyspace { id, keyspace } => {
                 self.create_keyspace(*id, keyspace.clone())?;
             }
-            Change::DropKeyspace { id } => {
-                let Some(keyspace) = self.keyspaces.remove(id) else {
-                    return Err(no_keyspace(*id));
-                };
-                self.names.remove(&keyspace.name);
-                self.times_to_live.remove(id);
-                self.remove_trees(&keyspace.partitions);
-            }
-            Change::RenameKeyspace { id, name } => {
-                self.take_name(name)?;
-                let keyspace = self.keyspace_mut(*id)?;
-                let before = std::mem::replace(&mut keyspace.name, name.clone());
-                self.names.remove(&before);
-            }
-            Change::SetMergeOperator { id, name } => {
-                let keyspace = self.keyspace_mut(*id)?;
-                if let Some(found) = keyspace.layout.merge_operator.replace(name.as_str().into()) {
-                    return Err(misfit(format!(
-                        "keyspace {} has the merge operator `{found}` when it gets `{name}`",
-                        id.0
-                    )));
-                }
-            }
-            Change::ReplacePartitions { id, partitions } => {
-                let keyspace = self.keyspace_mut(*id)?;
-                let old = std::mem::replace(&mut keyspace.partitions, partitions.clone());
-                keyspace.written = Written::default();
-                self.remove_trees(&old);
-                self.add_trees(*id)?;
-            }
-            Change::SetDesign { id, design } => {
-                let written = Written::from(self.entries(*id));
-                let keyspace = self.keyspace_mut(*id)?;
-                keyspace.design = design.clone();
-                keyspace.operations.since_retune = 0;
-                keyspace.written = written;
-            }
-            Change::SetSelfTuning { id, on } => self.keyspace_mut(*id)?.tunes_itself = *on,
-            Change::Operations { id, operations } => {
-                self.keyspace_mut(*id)?.operations = *operations;
-            }
-            Change::Written { id, written } => self.keyspace_mut(*id)?.written = *written,
-            Change::SetTimeToLive { id, ms } => {
-                self.keyspace_mut(*id)?;
-                match ms {
-                    0 => self.times_to_live.remove(id),
-                    _ => self.times_to_live.insert(*id, *ms),
-                };
-            }
+            Change::DropKeyspace { id }
+            | Change::RenameKeyspace { id, .. }
+            | Change::SetMergeOperator { id, .. }
+            | Change::ReplacePartitions { id, .. }
+            | Change::SetDesign { id, .. }
+            | Change::Operations { id, .. }
+            | Change::Written { id, .. }
+            | Change::SetSelfTuning { id, .. }
+            | Change::SetTimeToLive { id, .. } => self.apply_to_keyspace(*id, change)?,
             Change::Clock { ms } => raise(&mut self.clock, *ms),
             Change::SetPlaces(places) => self.places = places.clone(),
             Change::Tree(edit) => self.apply_tree(edit)?,
@@ -244,6 +145,63 @@ impl State {
                     .map(|(id, keyspace)| keyspace.creation(*id));
                 Arc::make_mut(&mut self.feed).begin_at(*segment, *at, base.collect());
             }
+        }
+        Ok(())
+    }
+
+    /// Applies a change of a keyspace that exists.
+    fn apply_to_keyspace(&mut self, id: KeyspaceId, change: &Change) -> Result<()> {
+        match change {
+            Change::DropKeyspace { .. } => {
+                let Some(keyspace) = self.keyspaces.remove(&id) else {
+                    return Err(no_keyspace(id));
+                };
+                self.names.remove(&keyspace.name);
+                self.times_to_live.remove(&id);
+                self.remove_trees(&keyspace.partitions);
+            }
+            Change::RenameKeyspace { name, .. } => {
+                self.take_name(name)?;
+                let keyspace = self.keyspace_mut(id)?;
+                let before = std::mem::replace(&mut keyspace.name, name.clone());
+                self.names.remove(&before);
+            }
+            Change::SetMergeOperator { name, .. } => {
+                let keyspace = self.keyspace_mut(id)?;
+                if let Some(found) = keyspace.layout.merge_operator.replace(name.as_str().into()) {
+                    return Err(misfit(format!(
+                        "keyspace {} has the merge operator `{found}` when it gets `{name}`",
+                        id.0
+                    )));
+                }
+            }
+            Change::ReplacePartitions { partitions, .. } => {
+                let keyspace = self.keyspace_mut(id)?;
+                let old = std::mem::replace(&mut keyspace.partitions, partitions.clone());
+                keyspace.written = Written::default();
+                self.remove_trees(&old);
+                self.add_trees(id)?;
+            }
+            Change::SetDesign { design, .. } => {
+                let written = Written::from(self.entries(id));
+                let keyspace = self.keyspace_mut(id)?;
+                keyspace.design = design.clone();
+                keyspace.operations.since_retune = 0;
+                keyspace.written = written;
+            }
+            Change::SetSelfTuning { on, .. } => self.keyspace_mut(id)?.tunes_itself = *on,
+            Change::Operations { operations, .. } => {
+                self.keyspace_mut(id)?.operations = *operations;
+            }
+            Change::Written { written, .. } => self.keyspace_mut(id)?.written = *written,
+            Change::SetTimeToLive { ms, .. } => {
+                self.keyspace_mut(id)?;
+                match ms {
+                    0 => self.times_to_live.remove(&id),
+                    _ => self.times_to_live.insert(id, *ms),
+                };
+            }
+            _ => unreachable!("every other change has its arm"),
         }
         Ok(())
     }

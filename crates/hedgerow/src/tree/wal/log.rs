@@ -20,23 +20,24 @@
 //!
 //! Lock order: the commit's lock, then `segments`; `sync` is never held together with either.
 
-use std::collections::VecDeque;
-use std::io;
-use std::ops::Range;
+mod segment_list;
+mod tail;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use arc_swap::{ArcSwap, Guard};
-use hedgerow_io::{Segment, Storage};
-use hedgerow_mem::CachePadded;
+use hedgerow_io::Storage;
 
-use crate::base::entry::{LogPosition, PartitionId, SeqNo};
+use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::stats::Counter;
 
 use super::record;
-use super::record::{Form, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
+use super::record::Form;
+pub(crate) use segment_list::Kept;
+use segment_list::{FIRST_BYTES, Segments};
+pub(crate) use tail::{FullRange, Reservation, Tail};
 
 /// The bytes ahead of the records that are prepared in a segment. A sync may write all prepared
 /// bytes, so it is not the whole segment.
@@ -44,21 +45,6 @@ const PREPARED_BYTES: u64 = 1 << 20;
 /// A shorter sync leaves the segment's pages to the writers, since the next records go to the same
 /// pages.
 const WRITTEN_BACK_BYTES_MIN: u64 = 256 << 10;
-/// The part of a segment in which at least one record is full and says what is durable.
-const SAYING_BYTES: u64 = 4 << 10;
-/// The approximate bytes of segments that are prepared ahead. On a system that is busy with the
-/// writes of a flush, a preparation takes some hundred milliseconds, and commits should not wait
-/// for it.
-const SPARE_BYTES: u64 = 32 << 20;
-/// The size of the first segment of an open database. With the spare behind it, a database of a few
-/// keys takes less than a mebibyte.
-const FIRST_BYTES: u64 = 128 << 10;
-/// The factor from a segment to the next, until they have their full size. A roll costs a few
-/// milliseconds of preparation, so there are few small segments.
-const GROWTH: u64 = 4;
-/// The maximum number of retired segments that wait to be reused.
-const RETIRED_MAX: usize = 2;
-
 /// The smallest segment has room for a header and some records.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 /// The largest segment: an offset in it has 32 bits, and a file is a multiple of 4 KiB.
@@ -75,161 +61,6 @@ pub(crate) fn segment_number(name: &str) -> Option<u32> {
         .filter(|digits| digits.len() == 8)?
         .parse()
         .ok()
-}
-
-/// A segment with records that may still be needed.
-#[derive(Debug)]
-pub(crate) struct LiveSegment {
-    number: u32,
-    /// The number from which its records count.
-    first_seqno: SeqNo,
-    /// The number from which its records begin; set when it is begun.
-    from: AtomicU64,
-    path: PathBuf,
-    file: Arc<dyn Segment>,
-    /// `None` until the segment is sealed.
-    pins: Mutex<Option<Pins>>,
-}
-
-/// A segment that only slots need.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    pub(crate) number: u32,
-    /// The number from which its records begin.
-    pub(crate) from: SeqNo,
-    pub(crate) path: PathBuf,
-    pub(crate) bytes: u64,
-}
-
-/// The highest number that each partition wrote into a segment, without the partitions already
-/// found flushed.
-type Pins = Vec<(PartitionId, SeqNo)>;
-
-/// The place of the next record. Part of the state that the commit's lock guards.
-#[derive(Debug)]
-pub(crate) struct Tail {
-    /// Loaded briefly by each commit; a reference count would cost more than the load.
-    segment: ArcSwap<LiveSegment>,
-    number: u32,
-    first_seqno: SeqNo,
-    capacity_bytes: u64,
-    offset: u64,
-    /// The durable position that the last full record says at least, and the part of the segment
-    /// where that record is.
-    said: Option<(LogPosition, u64)>,
-    /// The partitions that wrote into this segment, with the number of their latest write.
-    touched: Vec<(PartitionId, Arc<CachePadded<AtomicU64>>)>,
-}
-
-/// A place in the log that one commit owns.
-#[derive(Debug)]
-pub(crate) struct Reservation {
-    segment: Guard<Arc<LiveSegment>>,
-    form: Form,
-    offset: u64,
-    end: u64,
-}
-
-impl Reservation {
-    /// The end of the record.
-    pub(crate) fn end(&self) -> LogPosition {
-        LogPosition {
-            segment: self.segment.number,
-            offset: self.end as u32,
-        }
-    }
-}
-
-/// A part of a segment that has no room for further records.
-#[derive(Debug)]
-pub(crate) struct FullRange {
-    segment: Arc<LiveSegment>,
-    range: Range<u64>,
-}
-
-impl FullRange {
-    /// Starts writing it to the medium, without waiting. A flush syncs the log first: writing all
-    /// records of a memtable at once would block the device's reads for that time.
-    pub(crate) fn write_back(self) {
-        self.segment.file.write_back(self.range);
-    }
-}
-
-impl Tail {
-    fn new(segment: Arc<LiveSegment>) -> Tail {
-        Tail {
-            number: segment.number,
-            first_seqno: segment.first_seqno,
-            said: None,
-            capacity_bytes: segment.file.capacity_bytes(),
-            segment: ArcSwap::new(segment),
-            offset: SEGMENT_HEADER_BYTES as u64,
-            touched: Vec::new(),
-        }
-    }
-
-    /// The number of the segment being written. A partition with another number must be
-    /// [`touched`](Tail::touch).
-    pub(crate) fn segment_number(&self) -> u32 {
-        self.number
-    }
-
-    /// The end of everything reserved so far.
-    pub(crate) fn position(&self) -> LogPosition {
-        LogPosition {
-            segment: self.number,
-            offset: self.offset as u32,
-        }
-    }
-
-    /// Registers a partition that writes into this segment. `latest` will hold its highest number.
-    pub(crate) fn touch(&mut self, partition: PartitionId, latest: &Arc<CachePadded<AtomicU64>>) {
-        self.touched.push((partition, latest.clone()));
-    }
-
-    /// Returns the place that was taken last.
-    pub(crate) fn give_back(&mut self, place: Reservation) {
-        debug_assert!(
-            place.end == self.offset && place.segment.number == self.number,
-            "only the last place can be given back"
-        );
-        self.offset = place.offset;
-        self.said = None;
-    }
-
-    /// Takes the place for a record, if the segment has room for it and for the seal. The log is
-    /// durable up to `durable` at least.
-    pub(crate) fn reserve(
-        &mut self,
-        payload_bytes: usize,
-        ops: u32,
-        first_seqno: SeqNo,
-        durable: LogPosition,
-    ) -> Option<Reservation> {
-        let saying = Some((durable, self.offset / SAYING_BYTES));
-        let form = if self.said == saying {
-            Form::shortest(payload_bytes, ops, first_seqno.0 - self.first_seqno.0)
-        } else {
-            Form::Full
-        };
-        let end = form.end(self.offset, payload_bytes as u64);
-        let with_seal = Form::Full.end(end, 0);
-        if with_seal > self.capacity_bytes {
-            return None;
-        }
-        self.said = saying;
-        Some(self.take(form, end))
-    }
-
-    fn take(&mut self, form: Form, end: u64) -> Reservation {
-        let offset = std::mem::replace(&mut self.offset, end);
-        Reservation {
-            segment: self.segment.load(),
-            form,
-            offset,
-            end,
-        }
-    }
 }
 
 /// The log.
@@ -255,21 +86,6 @@ struct SyncState {
     under_way: bool,
     /// The furthest position that a thread waits for.
     wanted: LogPosition,
-}
-
-#[derive(Debug, Default)]
-struct Segments {
-    /// Oldest first; the last one is the tail's.
-    live: VecDeque<Arc<LiveSegment>>,
-    /// Prepared, in the order of their numbers.
-    spares: VecDeque<Arc<LiveSegment>>,
-    /// Older than the live ones, oldest first.
-    kept: VecDeque<Kept>,
-    /// Files whose records are no longer needed.
-    retired: Vec<(PathBuf, u64)>,
-    next_number: u32,
-    /// The size of the next segment that is made.
-    next_bytes: u64,
 }
 
 impl Log {
@@ -488,270 +304,11 @@ impl Log {
         self.check_poison().err().unwrap_or(cause)
     }
 
-    // ---- segments ----
-
-    /// Makes sure that a spare for a record with this many payload bytes is ready. `NoSpace` when
-    /// it cannot be allocated; nothing is lost then.
-    pub(crate) fn prepare_spare(&self, payload_bytes: usize, next_seqno: SeqNo) -> Result<()> {
-        self.prepare(payload_bytes, 1, next_seqno).map(|_| ())
-    }
-
-    /// Makes sure that as many spares are ready as commits may use before the next call.
-    pub(crate) fn prepare_spares(&self, next_seqno: SeqNo) -> Result<()> {
-        while self.prepare(0, self.spares_wanted(), next_seqno)? {}
-        Ok(())
-    }
-
-    fn spares_wanted(&self) -> usize {
-        match lock(&self.segments).next_bytes < self.segment_bytes {
-            true => 1,
-            false => (SPARE_BYTES / self.segment_bytes).clamp(2, 4) as usize,
-        }
-    }
-
-    /// Prepares one more spare, unless there are `wanted` ones. Returns false if there are.
-    fn prepare(&self, payload_bytes: usize, wanted: usize, next_seqno: SeqNo) -> Result<bool> {
-        let _one = lock(&self.preparing);
-        let (number, too_small, reused, next_bytes) = {
-            let mut segments = lock(&self.segments);
-            let all_fit = segments.spares.iter().all(|s| fits(s, payload_bytes));
-            if segments.spares.len() >= wanted && all_fit {
-                return Ok(false);
-            }
-            let reusable = |&(_, bytes): &(_, u64)| bytes == self.segment_bytes;
-            let reused = (needed_bytes(payload_bytes) <= self.segment_bytes)
-                .then(|| segments.retired.iter().position(reusable))
-                .flatten()
-                .map(|i| segments.retired.swap_remove(i).0);
-            // Numbers have no gaps: spares too small for a huge record give up theirs.
-            let too_small = match all_fit {
-                true => VecDeque::new(),
-                false => std::mem::take(&mut segments.spares),
-            };
-            if let Some(first) = too_small.front() {
-                segments.next_number = first.number;
-            }
-            (segments.next_number, too_small, reused, segments.next_bytes)
-        };
-        let path = self.dir.join(segment_name(number));
-        let bytes = next_bytes.max(needed_bytes(payload_bytes));
-        let least_bytes = FIRST_BYTES.max(needed_bytes(payload_bytes));
-        let prepare = || {
-            for spare in &too_small {
-                self.storage.remove(&spare.path)?;
-            }
-            let file = match &reused {
-                Some(from) => self.storage.recycle_segment(from, &path)?,
-                None => match self.storage.create_segment(&path, bytes) {
-                    // A nearly full disk may have room for a small one.
-                    Err(e) if e.kind() == io::ErrorKind::StorageFull && least_bytes < bytes => {
-                        self.storage.create_segment(&path, least_bytes)?
-                    }
-                    created => created?,
-                },
-            };
-            let header = SegmentHeader::new(number, self.durable(), next_seqno).encode();
-            file.write_at(0, &header)?;
-            // The former bytes of the file at the place of the first record must not be taken for a
-            // record of this segment by the next reader, checksum or not.
-            file.write_at(SEGMENT_HEADER_BYTES as u64, &[0; RECORD_HEADER_BYTES])?;
-            file.sync()?;
-            self.storage.sync_dir(&self.dir)?;
-            Ok(file)
-        };
-        let file = prepare().map_err(|e| {
-            // The next attempt has the same number, and finds its name free.
-            let _ = self.storage.remove(&path);
-            Error::io("prepare a log segment", &path, e)
-        })?;
-        file.prepare(0..(2 * PREPARED_BYTES).min(file.capacity_bytes()));
-        let mut segments = lock(&self.segments);
-        segments.next_number = number + 1;
-        segments.next_bytes = (file.capacity_bytes() * GROWTH).min(self.segment_bytes);
-        segments.spares.push_back(Arc::new(LiveSegment {
-            number,
-            first_seqno: next_seqno,
-            from: AtomicU64::new(next_seqno.0),
-            path,
-            file,
-            pins: Mutex::default(),
-        }));
-        Ok(true)
-    }
-
-    fn take_spare(&self, payload_bytes: usize) -> Option<Arc<LiveSegment>> {
-        let mut segments = lock(&self.segments);
-        if !segments
-            .spares
-            .front()
-            .is_some_and(|s| fits(s, payload_bytes))
-        {
-            return None;
-        }
-        let segment = segments.spares.pop_front()?;
-        segments.live.push_back(segment.clone());
-        Some(segment)
-    }
-
-    /// The number of the oldest segment that is needed, given the number up to which each partition
-    /// is flushed (`None`: dropped).
-    pub(crate) fn first_needed(
-        &self,
-        published: SeqNo,
-        flushed_through: impl Fn(PartitionId) -> Option<SeqNo>,
-    ) -> u32 {
-        let segments = lock(&self.segments);
-        let is_pin = |&(p, seqno): &(PartitionId, SeqNo)| {
-            seqno > published || flushed_through(p).is_some_and(|f| f < seqno)
-        };
-        let needed = segments.live.iter().find(|segment| {
-            let mut pins = lock(&segment.pins);
-            let Some(pins) = &mut *pins else { return true };
-            // A flushed number stays flushed: each pin is checked until then, and not again.
-            while pins.pop_if(|pin| !is_pin(pin)).is_some() {}
-            !pins.is_empty()
-        });
-        needed
-            .or(segments.live.back())
-            .map_or(0, |segment| segment.number)
-    }
-
-    /// Retires the segments numbered below `first_needed`. The manifest must say durably that they
-    /// are not needed. Their records are durable elsewhere or dropped, so no thread waits for their
-    /// sync; `durable` moves past them.
-    /// Those numbered from `kept` on are kept for slots.
-    pub(crate) fn retire(&self, first_needed: u32, kept: u32) {
-        let start = LogPosition {
-            segment: first_needed,
-            offset: 0,
-        };
-        {
-            let _no_sync_begins = lock(&self.sync);
-            self.durable.fetch_max(start.packed(), Ordering::AcqRel);
-        }
-        loop {
-            let segment = {
-                let mut segments = lock(&self.segments);
-                if segments
-                    .live
-                    .front()
-                    .is_none_or(|s| s.number >= first_needed)
-                {
-                    return;
-                }
-                segments.live.pop_front()
-            };
-            let Some(segment) = segment else { return };
-            let kept_segment = Kept {
-                number: segment.number,
-                from: SeqNo(segment.from.load(Ordering::Relaxed)),
-                path: segment.path.clone(),
-                bytes: segment.file.capacity_bytes(),
-            };
-            match segment.number >= kept {
-                true => self.keep(kept_segment),
-                false => self.reuse(kept_segment.path, kept_segment.bytes),
-            }
-        }
-    }
-
-    /// Keeps a segment behind those that are kept already.
-    pub(crate) fn keep(&self, segment: Kept) {
-        lock(&self.segments).kept.push_back(segment);
-    }
-
-    /// The oldest segment that has changes for slots, each with its position and the bytes that it
-    /// keeps at most, and the number before its records. A slot that would keep more has lost its
-    /// place.
-    pub(crate) fn needed_by(&self, slots: impl Iterator<Item = (SeqNo, u64)>) -> (u32, SeqNo) {
-        let segments = lock(&self.segments);
-        let live = segments.live.front();
-        let live = live.map_or((u32::MAX, SeqNo(u64::MAX)), |it| {
-            (it.number, SeqNo(it.from.load(Ordering::Relaxed)))
-        });
-        let needed = slots.filter_map(|(position, bytes_max)| {
-            let kept = segments.kept.iter().rev();
-            let mut bytes = 0;
-            let mut oldest = live;
-            for segment in kept {
-                if oldest.1.0 <= position.0 + 1 {
-                    break;
-                }
-                bytes += segment.bytes;
-                oldest = (segment.number, segment.from);
-            }
-            (bytes <= bytes_max).then_some(oldest)
-        });
-        let (segment, from) = needed.min().unwrap_or(live);
-        (segment, SeqNo(from.0.saturating_sub(1)))
-    }
-
-    /// Lets go of the kept segments numbered below `needed`.
-    pub(crate) fn release_kept(&self, needed: u32) {
-        loop {
-            let mut segments = lock(&self.segments);
-            if segments.kept.front().is_none_or(|it| it.number >= needed) {
-                return;
-            }
-            let Some(segment) = segments.kept.pop_front() else {
-                return;
-            };
-            drop(segments);
-            self.reuse(segment.path, segment.bytes);
-        }
-    }
-
-    /// Takes over a segment file of an earlier log whose records are no longer needed.
-    pub(crate) fn reuse(&self, path: PathBuf, bytes: u64) {
-        let mut segments = lock(&self.segments);
-        if bytes == self.segment_bytes && segments.retired.len() < RETIRED_MAX {
-            segments.retired.push((path, bytes));
-            return;
-        }
-        drop(segments);
-        // The next recovery tries again to remove a file that stays behind.
-        let _ = self.storage.remove(&path);
-    }
-
-    /// The partitions that pin the oldest segment: those to flush when the log is too long.
-    pub(crate) fn oldest_pins(
-        &self,
-        flushed_through: impl Fn(PartitionId) -> Option<SeqNo>,
-    ) -> Vec<PartitionId> {
-        let segments = lock(&self.segments);
-        let Some(oldest) = segments.live.front() else {
-            return Vec::new();
-        };
-        let pins = lock(&oldest.pins);
-        let is_pin =
-            |&&(p, seqno): &&(PartitionId, SeqNo)| flushed_through(p).is_some_and(|f| f < seqno);
-        let pins = pins.iter().flatten().filter(is_pin);
-        pins.map(|&(p, _)| p).collect()
-    }
-
-    /// The size in bytes of all segments that are needed.
-    pub(crate) fn live_bytes(&self) -> u64 {
-        lock(&self.segments)
-            .live
-            .iter()
-            .map(|s| s.file.capacity_bytes())
-            .sum()
-    }
-
     /// The bytes of records written, and the number of syncs, since the log was opened.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let syncs = self.syncs.load(Ordering::Relaxed);
         (self.bytes_written.get(), syncs)
     }
-}
-
-fn needed_bytes(payload_bytes: usize) -> u64 {
-    let end = Form::Full.end(SEGMENT_HEADER_BYTES as u64, payload_bytes as u64);
-    Form::Full.end(end, 0)
-}
-
-fn fits(segment: &LiveSegment, payload_bytes: usize) -> bool {
-    needed_bytes(payload_bytes) <= segment.file.capacity_bytes()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,6 +1,7 @@
 //! The write-ahead log: encoding records, reading them, and writing the log.
 
 pub(crate) mod log;
+pub(crate) mod payload;
 pub(crate) mod record;
 pub(crate) mod segment_reader;
 

@@ -14,9 +14,10 @@ use hedgerow_io::{RandomRead, ReadMode, Storage};
 use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
 
+use super::payload::{Ops, ops};
 use super::record::{
-    Form, Ops, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
-    SHORT_HEADER_BYTES, SegmentHeader, decode_header, may_start, ops,
+    Form, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
+    SHORT_HEADER_BYTES, SegmentHeader, decode_header, may_start,
 };
 
 /// The bytes read at once: enough that a device streams, small beside any budget.

@@ -102,10 +102,9 @@ impl NodeBuilder {
         );
         let rests = |c: &Child| c.needed.max(shared).min(c.first_key.len());
         let heap_bytes: usize = children.iter().map(|c| rests(c) - shared).sum();
-        let end_bytes = if heap {
-            packed::width_for(heap_bytes as u64).max(1)
-        } else {
-            0
+        let end_bytes = match heap {
+            true => packed::width_for(heap_bytes as u64).max(1),
+            false => 0,
         };
         out.extend([
             prefix_bytes as u8,
@@ -116,10 +115,9 @@ impl NodeBuilder {
         varint::put(&mut out, places.base);
         put_sized(&mut out, &first_child.first_key[..shared]);
         for child in children {
-            let end = if heap {
-                rests(child)
-            } else {
-                shared + prefix_bytes
+            let end = match heap {
+                true => rests(child),
+                false => shared + prefix_bytes,
             };
             let integer = packed::get_ordered(&child.first_key[..end], shared, prefix_bytes);
             out.extend_from_slice(&integer.to_be_bytes()[8 - prefix_bytes..]);
@@ -133,10 +131,7 @@ impl NodeBuilder {
             }
         }
         if touching {
-            for eight in children.chunks(8) {
-                let bits = eight.iter().enumerate();
-                out.push(bits.fold(0, |byte, (i, c)| byte | u8::from(c.touching) << i));
-            }
+            out.extend(children.chunks(8).map(touching_bits));
         }
         if heap {
             for child in children {
@@ -145,6 +140,12 @@ impl NodeBuilder {
         }
         out
     }
+}
+
+/// A bit for each of eight children that touches the one before.
+fn touching_bits(eight: &[Child]) -> u8 {
+    let bits = eight.iter().enumerate();
+    bits.fold(0, |byte, (i, c)| byte | u8::from(c.touching) << i)
 }
 
 /// The stored form of the children's places.

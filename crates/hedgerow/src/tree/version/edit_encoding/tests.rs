@@ -1,11 +1,16 @@
 use proptest::prelude::*;
 
+use super::super::edit::{KeyspaceDescription, Written};
 use super::*;
+use crate::base::entry::{KeyspaceId, PartitionId, RunId};
 use crate::base::options::{
     Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
     PolicySpec, PrefixRule, Residency, TableSpec,
 };
+use crate::base::page::TableId;
+use crate::base::stats::Operations;
 use crate::base::table_meta::tests::any_meta;
+use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
 pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
     let partitioning = prop_oneof![

@@ -8,6 +8,7 @@ use crate::base::entry::RunId;
 use crate::base::error::ErrorKind;
 use crate::base::options::{Design, Layout};
 use crate::base::stats::Operations;
+use crate::design::merge_policy::tree_edit::Placement;
 
 pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -> TableMeta {
     TableMeta {

@@ -18,6 +18,7 @@ use super::tests::meta;
 use super::*;
 use crate::base::entry::RunId;
 use crate::base::options::{Design, Layout};
+use crate::design::merge_policy::tree_edit::Placement;
 
 fn partitions(words: &[&str]) -> Vec<PartitionId> {
     words

@@ -1,6 +1,8 @@
 use hedgerow_io::sim::SimStorage;
+use hedgerow_mem::CachePadded;
 
 use super::*;
+use crate::base::entry::PartitionId;
 
 /// A writer copies its record outside of every lock. If the file is recycled meanwhile, the record
 /// overwrites another segment, and a crash loses the commit and all behind it.

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
+use super::super::payload::{Op, Payload, ops};
 use super::*;
+use crate::base::entry::{Flags, Kind, PartitionId, Tag};
 use crate::base::error::ErrorKind;
 
 const AT: LogPosition = LogPosition {

@@ -1,7 +1,8 @@
 use hedgerow_io::sim::SimStorage;
 use proptest::prelude::*;
 
-use super::super::record::{Payload, seal, seal_short};
+use super::super::payload::Payload;
+use super::super::record::{seal, seal_short};
 use super::*;
 use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::ErrorKind;

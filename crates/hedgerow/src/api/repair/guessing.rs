@@ -1,0 +1,76 @@
+//! Keyspaces that the manifest does not tell of, guessed from their tables and the log.
+
+use std::collections::BTreeSet;
+
+use super::KeysInLog;
+use super::tables::{FoundTable, guessed_name};
+use crate::base::entry::{KeyHash, KeyspaceId};
+use crate::base::error::{Error, Result};
+use crate::base::key_order;
+use crate::base::options::{Design, Layout, Partitioning};
+use crate::design::merge_policy;
+use crate::table::Footer;
+use crate::tree::partition;
+use crate::tree::version::edit::KeyspaceDescription;
+
+/// A keyspace that is known from its tables only.
+pub(super) fn guess(id: KeyspaceId, footer: &Footer) -> KeyspaceDescription {
+    let design = Design::default();
+    let depth = merge_policy::policy(&design.policy).depth() as u8;
+    let layout = Layout {
+        order: footer.key_order,
+        ..Layout::default()
+    };
+    let name = guessed_name(id);
+    KeyspaceDescription::new(name, (layout, design), footer.hash_seed, Vec::new(), depth)
+}
+
+/// The partitioning that puts every known key into the partition where it was found. The partitions
+/// of a keyspace are numbered one after another when it is created.
+pub(super) fn guess_partitioning(
+    id: KeyspaceId,
+    keyspace: &KeyspaceDescription,
+    log: &KeysInLog,
+    tables: &[FoundTable],
+) -> Result<Partitioning> {
+    let partitions = &keyspace.partitions;
+    let order = key_order::open(keyspace.layout.order, keyspace.seed);
+    let mut keys: Vec<BTreeSet<&[u8]>> = vec![BTreeSet::new(); partitions.len()];
+    for (partition, keys) in partitions.iter().zip(&mut keys) {
+        if let Some((smallest, largest)) = log.get(partition) {
+            keys.extend([smallest.as_slice(), largest]);
+        }
+        // The ends of range tombstones are no keys of the partition.
+        let is_told =
+            |t: &&FoundTable| t.meta.partition == partition.0 && t.meta.range_tombstones == 0;
+        for FoundTable { meta, .. } in tables.iter().filter(is_told) {
+            let bounds = [meta.smallest_key.as_slice(), &meta.largest_key];
+            keys.extend(bounds.map(|key| order.decode(key)));
+        }
+    }
+    let splits = keys.iter().skip(1).filter_map(|keys| keys.first());
+    let guesses = [
+        Partitioning::Single,
+        Partitioning::Hash(partitions.len() as u16),
+        Partitioning::range(splits),
+    ];
+    let fits = |guess: &Partitioning| {
+        let layout = Layout {
+            partitioning: guess.clone(),
+            ..keyspace.layout.clone()
+        };
+        let router = partition::router(&layout, keyspace.seed);
+        let is_of = |key: &[u8], p| router.route(key, KeyHash::of(key, keyspace.seed)) == p;
+        let all_of = |(p, keys): (usize, &BTreeSet<&[u8]>)| keys.iter().all(|key| is_of(key, p));
+        let is_possible = layout.check().is_ok() && guess.count() == partitions.len();
+        is_possible && keys.iter().enumerate().all(all_of)
+    };
+    let consecutive = partitions.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0);
+    match guesses.into_iter().find(fits).filter(|_| consecutive) {
+        Some(partitioning) => Ok(partitioning),
+        None => Err(Error::corruption(format!(
+            "the manifest is lost and the tables do not tell how keyspace {} was divided",
+            id.0
+        ))),
+    }
+}

@@ -1,0 +1,177 @@
+//! The bytes of the changes of a keyspace. Each begins with the keyspace.
+
+use crate::base::codec::byte_reader::{ByteReader, put_sized};
+use crate::base::codec::fields::{FieldReader, FieldWriter, list};
+use crate::base::codec::varint;
+use crate::base::entry::{KeyspaceId, PartitionId};
+use crate::base::error::{Error, Result};
+use crate::base::merge_operator;
+use crate::base::stats::Operations;
+
+use crate::tree::version::edit::{Change, KeyspaceDescription, Written};
+use crate::tree::version::options_encoding::{
+    decode_design, decode_layout, encode_design, encode_layout,
+};
+
+use super::{code, name};
+
+/// The tag of the field of a keyspace that is created.
+const MERGE_OPERATOR: u64 = 1;
+
+/// Appends a change of a keyspace that exists and returns its code.
+pub(super) fn encode(id: KeyspaceId, change: &Change, out: &mut Vec<u8>) -> u64 {
+    varint::put(out, u64::from(id.0));
+    match change {
+        Change::DropKeyspace { .. } => code::DROP_KEYSPACE,
+        Change::RenameKeyspace { name, .. } => {
+            put_sized(out, name.as_bytes());
+            code::RENAME_KEYSPACE
+        }
+        Change::SetMergeOperator { name, .. } => {
+            put_sized(out, name.as_bytes());
+            code::SET_MERGE_OPERATOR
+        }
+        Change::ReplacePartitions { partitions, .. } => {
+            put_partitions(out, partitions);
+            code::REPLACE_PARTITIONS
+        }
+        Change::SetDesign { design, .. } => {
+            encode_design(design, out);
+            code::SET_DESIGN
+        }
+        Change::Operations { operations, .. } => {
+            let numbers = operations.numbers();
+            numbers.iter().for_each(|number| varint::put(out, *number));
+            code::OPERATIONS
+        }
+        Change::Written { written, .. } => {
+            for number in [written.initial, written.ingested, written.written] {
+                varint::put(out, number);
+            }
+            code::WRITTEN
+        }
+        Change::SetSelfTuning { on, .. } => {
+            varint::put(out, u64::from(*on));
+            code::SET_SELF_TUNING
+        }
+        Change::SetTimeToLive { ms, .. } => {
+            varint::put(out, *ms);
+            code::SET_TIME_TO_LIVE
+        }
+        _ => unreachable!("every other change has its arm"),
+    }
+}
+
+/// The change of a keyspace that exists, by its code.
+pub(super) fn decode(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
+    let id = keyspace(body)?;
+    Ok(match code {
+        code::DROP_KEYSPACE => Change::DropKeyspace { id },
+        code::RENAME_KEYSPACE => Change::RenameKeyspace {
+            id,
+            name: name(body)?,
+        },
+        code::SET_MERGE_OPERATOR => Change::SetMergeOperator {
+            id,
+            name: operator_name(body.sized("name of a merge operator")?)?,
+        },
+        code::REPLACE_PARTITIONS => Change::ReplacePartitions {
+            id,
+            partitions: partitions(body)?,
+        },
+        code::SET_DESIGN => Change::SetDesign {
+            id,
+            design: decode_design(body)?,
+        },
+        code::OPERATIONS => Change::Operations {
+            id,
+            operations: operations(body)?,
+        },
+        code::WRITTEN => Change::Written {
+            id,
+            written: Written {
+                initial: body.varint("initial entries")?,
+                ingested: body.varint("ingested entries")?,
+                written: body.varint("entries written")?,
+            },
+        },
+        code::SET_SELF_TUNING => Change::SetSelfTuning {
+            id,
+            on: body.varint("self-tuning")? != 0,
+        },
+        code::SET_TIME_TO_LIVE => Change::SetTimeToLive {
+            id,
+            ms: body.varint("time to live")?,
+        },
+        _ => unreachable!("every other code has its arm"),
+    })
+}
+
+pub(super) fn encode_creation(id: KeyspaceId, keyspace: &KeyspaceDescription, out: &mut Vec<u8>) {
+    varint::put(out, u64::from(id.0));
+    put_sized(out, keyspace.name.as_bytes());
+    encode_layout(&keyspace.layout, out);
+    encode_design(&keyspace.design, out);
+    out.extend_from_slice(&keyspace.seed.to_le_bytes());
+    put_partitions(out, &keyspace.partitions);
+    varint::put(out, u64::from(keyspace.depth));
+    let mut fields = FieldWriter::new(out);
+    if let Some(name) = &keyspace.layout.merge_operator {
+        fields.put(MERGE_OPERATOR, name.as_bytes());
+    }
+    fields.finish();
+}
+
+pub(super) fn decode_creation(body: &mut ByteReader<'_>) -> Result<Change> {
+    let id = keyspace(body)?;
+    let mut keyspace = KeyspaceDescription::new(
+        name(body)?,
+        (decode_layout(body)?, decode_design(body)?),
+        body.u64("seed")?,
+        partitions(body)?,
+        body.varint_as("depth")?,
+    );
+    let mut fields = FieldReader::new(body, "a keyspace");
+    while let Some((tag, mut field)) = fields.next()? {
+        match tag {
+            MERGE_OPERATOR => {
+                keyspace.layout.merge_operator = Some(operator_name(field.rest())?.into());
+            }
+            _ => fields.unknown(tag)?,
+        }
+    }
+    Ok(Change::CreateKeyspace { id, keyspace })
+}
+
+fn operator_name(bytes: &[u8]) -> Result<String> {
+    let name = std::str::from_utf8(bytes).ok();
+    let name = name.filter(|name| merge_operator::check_name(name).is_ok());
+    name.map(str::to_owned).ok_or_else(|| {
+        Error::corruption("expected the name of a merge operator, found other bytes")
+    })
+}
+
+fn keyspace(body: &mut ByteReader<'_>) -> Result<KeyspaceId> {
+    Ok(KeyspaceId(body.varint_as("keyspace")?))
+}
+
+fn operations(body: &mut ByteReader<'_>) -> Result<Operations> {
+    let mut numbers = Operations::default().numbers();
+    for number in &mut numbers {
+        *number = body.varint("number of operations")?;
+    }
+    Ok(Operations::of(numbers))
+}
+
+fn put_partitions(out: &mut Vec<u8>, partitions: &[PartitionId]) {
+    varint::put(out, partitions.len() as u64);
+    for id in partitions {
+        varint::put(out, u64::from(id.0));
+    }
+}
+
+fn partitions(body: &mut ByteReader<'_>) -> Result<Vec<PartitionId>> {
+    list(body, "partitions", |body| {
+        Ok(PartitionId(body.varint_as("partition")?))
+    })
+}
