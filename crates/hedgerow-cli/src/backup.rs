@@ -114,22 +114,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             rate,
             quick,
         } => {
-            let mut options = Options::default().bytes_per_second(rate.unwrap_or(0));
-            if *quick {
-                options = options.quick();
-            }
-            let (db, mut copied_bytes) = (database.existing()?, 0);
-            let made = with_bar("copying", |go_on| {
-                repository.open().create(&db, options, |progress| {
-                    copied_bytes = progress.copied_bytes;
-                    go_on(progress)
-                })
-            })?;
-            let copied = bytes(copied_bytes);
-            output.line(format_args!("made {}, copied {copied}", described(&made)));
-            let mut object = object(&made);
-            object["copied_bytes"] = json!(copied_bytes);
-            output.object(&object);
+            create(database, repository, *rate, *quick, output)?;
         }
         What::List { repository } => {
             let backups = repository.open().list()?;
@@ -173,6 +158,32 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             }));
         }
     }
+    Ok(())
+}
+
+fn create(
+    database: &DatabaseArguments,
+    repository: &RepositoryArguments,
+    rate: Option<u64>,
+    quick: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut options = Options::default().bytes_per_second(rate.unwrap_or(0));
+    if quick {
+        options = options.quick();
+    }
+    let (db, mut copied_bytes) = (database.existing()?, 0);
+    let made = with_bar("copying", |go_on| {
+        repository.open().create(&db, options, |progress| {
+            copied_bytes = progress.copied_bytes;
+            go_on(progress)
+        })
+    })?;
+    let copied = bytes(copied_bytes);
+    output.line(format_args!("made {}, copied {copied}", described(&made)));
+    let mut object = object(&made);
+    object["copied_bytes"] = json!(copied_bytes);
+    output.object(&object);
     Ok(())
 }
 

@@ -120,6 +120,41 @@ fn put(keyspace: String, key: Vec<u8>, value: Vec<u8>, expiry: Expiry) -> Commit
 }
 
 fn object(change: &CommitChange, encoding: Encoding) -> Value {
+    match change {
+        CommitChange::Put { .. }
+        | CommitChange::Merge { .. }
+        | CommitChange::Delete { .. }
+        | CommitChange::DeleteRange { .. }
+        | CommitChange::DeletePrefix { .. } => write_object(change, encoding),
+        CommitChange::Create { keyspace, layout } => json!({
+            "op": "create",
+            "keyspace": keyspace,
+            "order": layout.order.to_string(),
+            "partitions": layout.partitioning.to_string(),
+            "merge_operator": layout.merge_operator.as_deref(),
+        }),
+        CommitChange::SetMergeOperator { keyspace, name } => {
+            json!({ "op": "set-merge-operator", "keyspace": keyspace, "name": name })
+        }
+        CommitChange::SetTimeToLive {
+            keyspace,
+            time_to_live,
+        } => json!({
+            "op": "set-time-to-live",
+            "keyspace": keyspace,
+            "milliseconds": time_to_live.map(|it| it.as_millis() as u64),
+        }),
+        CommitChange::Rename { keyspace, to } => {
+            json!({ "op": "rename", "keyspace": keyspace, "to": to })
+        }
+        CommitChange::Clear { keyspace } => json!({ "op": "clear", "keyspace": keyspace }),
+        CommitChange::Drop { keyspace } => json!({ "op": "drop", "keyspace": keyspace }),
+        other => json!({ "op": "unknown", "text": format!("{other:?}") }),
+    }
+}
+
+/// A change of keys.
+fn write_object(change: &CommitChange, encoding: Encoding) -> Value {
     let show = |bytes: &[u8]| encoding.encode_json(bytes);
     match change {
         CommitChange::Put {
@@ -157,29 +192,6 @@ fn object(change: &CommitChange, encoding: Encoding) -> Value {
         CommitChange::DeletePrefix { keyspace, prefix } => {
             json!({ "op": "delete-prefix", "keyspace": keyspace, "prefix": show(prefix) })
         }
-        CommitChange::Create { keyspace, layout } => json!({
-            "op": "create",
-            "keyspace": keyspace,
-            "order": layout.order.to_string(),
-            "partitions": layout.partitioning.to_string(),
-            "merge_operator": layout.merge_operator.as_deref(),
-        }),
-        CommitChange::SetMergeOperator { keyspace, name } => {
-            json!({ "op": "set-merge-operator", "keyspace": keyspace, "name": name })
-        }
-        CommitChange::SetTimeToLive {
-            keyspace,
-            time_to_live,
-        } => json!({
-            "op": "set-time-to-live",
-            "keyspace": keyspace,
-            "milliseconds": time_to_live.map(|it| it.as_millis() as u64),
-        }),
-        CommitChange::Rename { keyspace, to } => {
-            json!({ "op": "rename", "keyspace": keyspace, "to": to })
-        }
-        CommitChange::Clear { keyspace } => json!({ "op": "clear", "keyspace": keyspace }),
-        CommitChange::Drop { keyspace } => json!({ "op": "drop", "keyspace": keyspace }),
-        other => json!({ "op": "unknown", "text": format!("{other:?}") }),
+        _ => unreachable!("every other change has its arm"),
     }
 }

@@ -17,6 +17,7 @@
 
 mod adoptions;
 mod copies;
+mod ends;
 mod loads;
 mod oracle;
 mod ranges;
@@ -25,17 +26,18 @@ mod stalled;
 mod transact;
 mod trouble;
 mod values;
+mod writes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::{SimClock, SimStorage};
-use hedgerow::{Db, Durability, Error, ErrorKind, KeyOrder, Keyspace, Partitioning};
+use hedgerow::{Db, Error, ErrorKind, KeyOrder, Keyspace, Partitioning};
 
-use crate::blob::{Blob, Filler, show};
+use crate::blob::{Blob, Filler};
 use crate::generate::key;
-use crate::metamorphic::{ORDERS, any_design, any_partitioning, any_workers, designs};
+use crate::metamorphic::{ORDERS, any_design, any_partitioning, any_workers};
 use crate::operator::Notes;
 use crate::order::{ANY_KEY, takes};
 use crate::random::{Random, mix};
@@ -44,10 +46,9 @@ use crate::setup::{Setup, suited};
 
 use adoptions::{Adoptions, Designs, Told};
 use oracle::{AllValues, Change, NAMES, Oracle, set};
-use reads::read_everything;
 pub use stalled::run_with_a_stalled_writer;
 pub use trouble::Trouble;
-use values::{Op, Value, Values, describe, seen};
+use values::Values;
 
 /// The result of a run. Equal seeds have equal results.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -275,111 +276,6 @@ impl Harness {
         Ok(db)
     }
 
-    // ---- the end of a round ----
-
-    fn end(&mut self, mut round: Round) -> Result<(), String> {
-        match round.trouble {
-            Trouble::PowerCut | Trouble::Kill | Trouble::NoMerges => {}
-            Trouble::Faults => {
-                self.disk.clear_faults();
-                self.after_faults(&mut round)?;
-            }
-            Trouble::FullDisk => {
-                self.note("there is room again");
-                self.disk.set_capacity_bytes(None);
-                self.after_full_disk(&mut round)?;
-            }
-        }
-        let cut = match round.trouble {
-            Trouble::PowerCut => true,
-            Trouble::Kill => false,
-            _ => self.random.one_in(2),
-        };
-        // Sometimes closes in order, if the power is still there.
-        if !self.disk.power_lost() && self.random.one_in(4) {
-            match round.db.clone().close() {
-                Ok(()) if !self.disk.power_lost() => {
-                    self.note("closed");
-                    self.oracle.everything_is_durable();
-                }
-                Err(e) if !self.disk.power_lost() && !round.poisoned => {
-                    return Err(format!("expected to close, found {e}"));
-                }
-                _ => {}
-            }
-        }
-        let image = match cut {
-            true => self.disk.crash(),
-            false => self.disk.kill(),
-        };
-        drop(round);
-        let at_least = match cut {
-            true => self.oracle.durable,
-            false => self.oracle.acknowledged,
-        };
-        self.take(image, if cut { "power cut" } else { "kill" });
-        self.recover(at_least)
-    }
-
-    /// Opens again, sometimes cut short, and compares.
-    fn recover(&mut self, mut at_least: usize) -> Result<(), String> {
-        while self.random.one_in(3) {
-            let count = self.random.skewed(60);
-            let faulty = self.random.one_in(3);
-            if faulty {
-                self.schedule_faults();
-            } else {
-                self.disk.crash_after(count);
-            }
-            self.note(match faulty {
-                true => "opened with faults".to_owned(),
-                false => format!("opened with the power going after {count} operations"),
-            });
-            match self.builder().open() {
-                // The state in force is checked below.
-                Ok(db) => drop(db),
-                Err(e) if self.disk.power_lost() || self.disk.faults_fired() > 0 => {
-                    self.note(format!("opening failed: {e}"));
-                }
-                Err(e) => return Err(format!("expected the database to open, found {e}")),
-            }
-            self.disk.clear_faults();
-            let image = match self.random.one_in(3) && !self.disk.power_lost() {
-                true => self.disk.kill(),
-                false => {
-                    at_least = self.oracle.durable;
-                    self.disk.crash()
-                }
-            };
-            self.take(image, "again");
-        }
-        let db = self.builder().open();
-        let db = db.map_err(|e| format!("expected the database to open, found {e}"))?;
-        self.check_designs(&db)?;
-        let found = read_everything(&db)?;
-        let commits = self.oracle.check(&found, at_least, self.hour)?;
-        let report = db.verify();
-        let report = report.map_err(|e| format!("expected nothing wrong, found {e}"))?;
-        self.note(format!(
-            "{commits} of {} commits are left, in {} tables",
-            self.oracle.commits.len(),
-            report.tables
-        ));
-        // Everything that an open database shows is durable.
-        self.live = self.oracle.after(commits, &found, self.hour);
-        self.forget_expired();
-        self.check_expiry(&db)?;
-        self.oracle = Oracle::settled(self.live.clone());
-        self.check_reads(&db)?;
-        drop(db);
-        let again = match self.random.one_in(2) {
-            true => self.disk.crash(),
-            false => self.disk.kill(),
-        };
-        self.take(again, "after opening");
-        Ok(())
-    }
-
     /// Continues with another disk.
     fn take(&mut self, disk: SimStorage, why: &str) {
         self.fold_trace();
@@ -485,209 +381,6 @@ impl Harness {
             false => Filler::Repeated(bytes),
         };
         Blob { head, filler }.bytes().into()
-    }
-
-    fn write(&mut self, round: &mut Round, count: u64, puts: bool) -> Result<(), String> {
-        let synced = self.random.one_in(12);
-        let mut batch = round.db.batch();
-        let mut commit: Vec<Change> = Vec::new();
-        let mut writes: Vec<(&str, Vec<u8>, Op)> = Vec::new();
-        for _ in 0..count {
-            let Some((name, keyspace)) = self.keyspace(round) else {
-                continue;
-            };
-            let (key, op) = (self.key(), self.op(puts));
-            let added = op.add(&mut batch, &keyspace, &key);
-            added.map_err(|e| format!("expected to add to a batch, found {e}"))?;
-            commit.push(self.change(&commit, name, &key, &op));
-            writes.push((name, key, op));
-        }
-        let durability = match synced {
-            true => Durability::Synced,
-            false => Durability::Buffered,
-        };
-        let what = format!(
-            "{}write{} {}",
-            self.oracle.commits.len() + 1,
-            if synced { " sync" } else { "" },
-            describe(&writes)
-        );
-        let single = match &writes[..] {
-            [(name, key, op)] => round.db.existing_keyspace(name).map(|k| (k, key, op)),
-            _ => None,
-        };
-        let result = match single {
-            Some((keyspace, key, op)) => {
-                op.make(&keyspace, key, durability, self.setup.workers.is_some())
-            }
-            None => self.commit(round, batch, &writes, durability),
-        };
-        let ended = self.ended(round, &what, result)?;
-        self.conclude(ended, commit, synced);
-        Ok(())
-    }
-
-    fn update(&mut self, round: &mut Round) -> Result<(), String> {
-        let Some((name, keyspace)) = self.keyspace(round) else {
-            return Ok(());
-        };
-        let key = self.key();
-        let more = self.value();
-        let mut seen = None;
-        let result = keyspace.update(&key, |old| {
-            seen = Some(old.map(<[u8]>::to_vec));
-            match old {
-                Some(old) if old.len() > 500 => None,
-                Some(old) => Some([old, &more].concat()),
-                None => Some(more.to_vec()),
-            }
-        });
-        let old = self.live.get(name).and_then(|map| map.get(&key));
-        let expected = old.and_then(|old| old.at(self.hour));
-        if let Some(seen) = &seen
-            && seen.as_deref() != expected.map(|v| &**v)
-            && !round.poisoned
-        {
-            return Err(format!("update of {name} {} saw {seen:?}", show(&key)));
-        }
-        let new = match expected {
-            Some(bytes) if bytes.len() > 500 => None,
-            // It keeps its expiry.
-            Some(bytes) => {
-                let bytes = [&**bytes, &more].concat().into();
-                Some(Value::put(bytes, old.and_then(Value::expires)))
-            }
-            None => Some(self.put_value(name, more)),
-        };
-        let what = format!(
-            "{} update {name} {}",
-            self.oracle.commits.len() + 1,
-            show(&key)
-        );
-        let commit = vec![(name.to_owned(), key, new)];
-        let ended = self.ended(round, &what, result.map(drop))?;
-        self.conclude(ended, commit, false);
-        Ok(())
-    }
-
-    /// Takes the first or the last entry of a sorted keyspace.
-    fn pop(&mut self, round: &mut Round) -> Result<(), String> {
-        let Some((name, keyspace)) = self.keyspace(round) else {
-            return Ok(());
-        };
-        let last = self.random.one_in(3);
-        let map = seen(self.live.get(name), self.hour);
-        if map.is_empty() || self.setup.order != KeyOrder::Sorted {
-            return Ok(());
-        }
-        let expected = match last {
-            true => map.last_key_value(),
-            false => map.first_key_value(),
-        };
-        let expected = expected.map(|(key, value)| (key.clone(), value.clone()));
-        let result = match last {
-            true => keyspace.pop_last(),
-            false => keyspace.pop_first(),
-        };
-        if let Ok(found) = &result
-            && !round.poisoned
-            && found.as_ref().map(|(k, v)| (&**k, &**v))
-                != expected.as_ref().map(|(k, v)| (&**k, &**v))
-        {
-            return Err(format!("pop of {name} found {found:?}"));
-        }
-        let what = format!("{} pop {name}", self.oracle.commits.len() + 1);
-        let gone = expected.map(|(key, _)| (name.to_owned(), key, None));
-        let ended = self.ended(round, &what, result.map(drop))?;
-        self.conclude(ended, gone.into_iter().collect(), false);
-        Ok(())
-    }
-
-    /// Copies the entries of a keyspace into another one, then clears it.
-    fn move_all(&mut self, round: &mut Round) -> Result<(), String> {
-        let (Some((from, _)), Some((to, target))) = (self.keyspace(round), self.keyspace(round))
-        else {
-            return Ok(());
-        };
-        if from == to || round.trouble == Trouble::NoMerges {
-            return Ok(());
-        }
-        let mut batch = round.db.batch();
-        let mut commit: Vec<Change> = Vec::new();
-        for (key, value) in seen(self.live.get(from), self.hour) {
-            let op = Op::Put(value);
-            let added = op.add(&mut batch, &target, &key);
-            added.map_err(|e| format!("expected to add to a batch, found {e}"))?;
-            commit.push(self.change(&[], to, &key, &op));
-        }
-        if commit.is_empty() {
-            return Ok(());
-        }
-        let what = format!("{} move {from} to {to}", self.oracle.commits.len() + 1);
-        let result = batch.commit(Durability::Buffered);
-        let ended = self.ended(round, &what, result)?;
-        let is_done = matches!(ended, Ended::Done);
-        self.conclude(ended, commit, false);
-        match is_done {
-            true => self.empty(round, from),
-            false => Ok(()),
-        }
-    }
-
-    fn empty(&mut self, round: &mut Round, name: &'static str) -> Result<(), String> {
-        let (result, exists, what) = match round.db.existing_keyspace(name) {
-            None => {
-                let (layout, design) = (self.setup.layout(), self.setup.design.clone());
-                let made = round.db.keyspace_with(name, layout, design);
-                (made.map(drop), true, "create")
-            }
-            Some(keyspace) if self.random.one_in(2) => (keyspace.clear(), true, "clear"),
-            Some(_) => (round.db.drop_keyspace(name), false, "drop"),
-        };
-        match self.ended(round, &format!("{what} {name}"), result)? {
-            Ended::Done => {
-                match what {
-                    "create" => self.oracle.create(name, true),
-                    _ => self.oracle.empty(name, exists, true),
-                }
-                match exists {
-                    true => drop(self.live.insert(name.to_owned(), Values::new())),
-                    false => drop(self.live.remove(name)),
-                }
-                if what != "clear" {
-                    self.time_to_live.remove(name);
-                    self.designs.set(name, vec![self.setup.design.clone()]);
-                }
-            }
-            Ended::NotDone => {}
-            Ended::Unknown if what == "create" => {
-                self.time_to_live.remove(name);
-                self.oracle.create(name, false);
-                self.designs.add(name, self.setup.design.clone());
-            }
-            Ended::Unknown => self.oracle.empty(name, exists, false),
-        }
-        Ok(())
-    }
-
-    fn retune(&mut self, round: &mut Round) -> Result<(), String> {
-        let Some((name, keyspace)) = self.keyspace(round) else {
-            return Ok(());
-        };
-        let design = match self.random.one_in(2) {
-            true => any_design(&mut self.random),
-            false => self.random.pick(&designs()).1.clone(),
-        };
-        let design = suited(design, self.setup.order);
-        let result = keyspace.retune(design.clone());
-        let may_have = match self.ended(round, &format!("retune {name}"), result)? {
-            Ended::Done => vec![design],
-            Ended::NotDone => return Ok(()),
-            Ended::Unknown => vec![keyspace.design(), design],
-        };
-        self.designs.set(name, may_have);
-        self.hear();
-        self.designs.check(name, &keyspace.design())
     }
 
     /// Checks that every keyspace has one of its possible designs. From then on that is its only

@@ -2,10 +2,12 @@
 //! overwritten, deleted and read again. A few keys are long, and many share a beginning. Values
 //! have all sizes.
 
+mod maintenance;
+
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use hedgerow::{Design, KEY_BYTES_MAX};
+use hedgerow::KEY_BYTES_MAX;
 
 use crate::blob::{Blob, Filler};
 use crate::ops::{Change, Keys, Move, Op, Source, Step, TransactionStep, Write};
@@ -463,83 +465,6 @@ impl Generator {
                 self.snapshots.insert(slot);
                 Op::Snapshot { slot }
             }
-        }
-    }
-
-    fn maintenance(&mut self) -> Op {
-        let keyspace: &'static str = self.keyspace();
-        match self
-            .random
-            .weighted(&[20, 30, 20, 15, 6, 5, 5, 10, 5, 5, 15])
-        {
-            0 => Op::Flush { keyspace: None },
-            1 => Op::Flush {
-                keyspace: Some(keyspace.into()),
-            },
-            2 => {
-                let whole = self.random.one_in(2);
-                let mut bound = || match whole {
-                    true => Bound::Unbounded,
-                    false => self.bound(),
-                };
-                Op::Compact {
-                    keyspace: keyspace.into(),
-                    lower: bound(),
-                    upper: bound(),
-                }
-            }
-            3 => Op::Settle {
-                keyspace: keyspace.into(),
-            },
-            4 => Op::Clear {
-                keyspace: keyspace.into(),
-            },
-            5 if self.dropped.len() < 2 => {
-                self.dropped.insert(keyspace);
-                Op::Drop {
-                    keyspace: keyspace.into(),
-                }
-            }
-            5 | 6 => {
-                let gone = self.dropped.pop_first().unwrap_or(keyspace);
-                Op::Create {
-                    keyspace: gone.into(),
-                }
-            }
-            7 => Op::Sync,
-            8 => Op::Verify,
-            9 => Op::ReadOnly,
-            _ => Op::Retune {
-                keyspace: keyspace.into(),
-                design: self.design(),
-            },
-        }
-    }
-
-    fn design(&mut self) -> Design {
-        if self.random.one_in(2) {
-            return crate::metamorphic::any_design(&mut self.random);
-        }
-        let designs = crate::metamorphic::designs();
-        self.random.pick(&designs).1.clone()
-    }
-
-    fn upheaval(&mut self) -> Op {
-        let again = |generator: &mut Self| {
-            generator.snapshots.clear();
-            generator.cursors.clear();
-        };
-        match self.random.below(6) {
-            0 | 1 => {
-                again(self);
-                Op::Reopen
-            }
-            2 | 3 => {
-                again(self);
-                Op::Kill
-            }
-            4 => Op::Checkpoint,
-            _ => Op::ReadOnly,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The model: a database as its user sees it, as maps in memory. It answers every operation with
 //! the line that the engine must answer.
 
+mod expiry;
 mod transact;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use hedgerow::{ErrorKind, KEY_BYTES_MAX, KeyOrder};
 use crate::answer;
 use crate::blob::Blob;
 use crate::operator;
-use crate::ops::{Keys, Move, Op, Source, Step, Write};
+use crate::ops::{Change, Keys, Move, Op, Source, Step, Write};
 use crate::order::takes;
 
 /// The contents of a keyspace.
@@ -106,25 +107,7 @@ impl Model {
                 key,
                 change,
                 ..
-            } => {
-                self.held(keyspace)?;
-                let key = self.checked(key)?;
-                let id = self.handles[keyspace.as_str()];
-                let map = self.map(keyspace)?;
-                let old = map.get(&key).cloned();
-                let new = change.apply(old.as_deref());
-                let line = answer::value(new.as_deref());
-                let is_same = new.as_deref() == old.as_deref();
-                set(map, key.clone(), new.clone());
-                match (old, new, self.expiring.get_mut(&(id, key.clone()))) {
-                    _ if is_same => {}
-                    (None, Some(_), _) => self.expire_by_default(keyspace, &key),
-                    (Some(_), Some(_), Some(expiring)) => expiring.operands.clear(),
-                    (_, None, Some(_)) => drop(self.expiring.remove(&(id, key))),
-                    _ => {}
-                }
-                Ok(line)
-            }
+            } => self.update(keyspace, key, change),
             Op::Batch { writes, .. } => self.batch(writes),
             Op::Transaction { steps, commits, .. } => self.transact(steps, *commits),
             Op::Load { keyspace, entries } => self.load(keyspace, entries),
@@ -144,6 +127,43 @@ impl Model {
             | Op::Gets { .. }
             | Op::Scan { .. }
             | Op::Prefix { .. } => self.look(op),
+            Op::OpenCursor { .. } | Op::MoveCursor { .. } | Op::CloseCursor { .. } => {
+                self.move_cursor(op)
+            }
+            Op::Snapshot { slot } => {
+                self.snapshots.insert(*slot, self.live.clone());
+                Ok(answer::done())
+            }
+            Op::Release { slot } => {
+                self.snapshots.remove(slot);
+                Ok(answer::done())
+            }
+            other => self.maintain(other),
+        }
+    }
+
+    fn update(&mut self, keyspace: &str, key: &Blob, change: &Change) -> Answer {
+        self.held(keyspace)?;
+        let key = self.checked(key)?;
+        let id = self.handles[keyspace];
+        let map = self.map(keyspace)?;
+        let old = map.get(&key).cloned();
+        let new = change.apply(old.as_deref());
+        let line = answer::value(new.as_deref());
+        let is_same = new.as_deref() == old.as_deref();
+        set(map, key.clone(), new.clone());
+        match (old, new, self.expiring.get_mut(&(id, key.clone()))) {
+            _ if is_same => {}
+            (None, Some(_), _) => self.expire_by_default(keyspace, &key),
+            (Some(_), Some(_), Some(expiring)) => expiring.operands.clear(),
+            (_, None, Some(_)) => drop(self.expiring.remove(&(id, key))),
+            _ => {}
+        }
+        Ok(line)
+    }
+
+    fn move_cursor(&mut self, op: &Op) -> Answer {
+        match op {
             Op::OpenCursor { slot, source } => {
                 let map = self.read(source)?;
                 self.cursors.insert(*slot, Cursor { map, at: None });
@@ -157,15 +177,7 @@ impl Model {
                 self.cursors.remove(slot);
                 Ok(answer::done())
             }
-            Op::Snapshot { slot } => {
-                self.snapshots.insert(*slot, self.live.clone());
-                Ok(answer::done())
-            }
-            Op::Release { slot } => {
-                self.snapshots.remove(slot);
-                Ok(answer::done())
-            }
-            other => self.maintain(other),
+            _ => unreachable!("{op} moves no cursor"),
         }
     }
 
@@ -270,7 +282,7 @@ impl Model {
             }
             Op::Drop { keyspace } => {
                 self.map(keyspace)?;
-                let id = self.handles[keyspace.as_str()];
+                let id = self.handles[keyspace];
                 self.live.remove(&id);
             }
             Op::Create { keyspace } => self.create(keyspace),
@@ -313,50 +325,6 @@ impl Model {
             self.expire_by_default(keyspace, &key);
         }
         Ok(answer::done())
-    }
-
-    /// Has a key expire in some hours; 0 is never.
-    fn expire(&mut self, keyspace: &str, key: &[u8], hours: u64) {
-        let entry = (self.handles[keyspace], key.to_vec());
-        let at = self.now + hours;
-        let operands = Vec::new();
-        match hours {
-            0 => drop(self.expiring.remove(&entry)),
-            _ => drop(self.expiring.insert(entry, Expiring { at, operands })),
-        }
-    }
-
-    fn expire_by_default(&mut self, keyspace: &str, key: &[u8]) {
-        let hours = self.time_to_live.get(&self.handles[keyspace]);
-        self.expire(keyspace, key, hours.copied().unwrap_or(0));
-    }
-
-    /// Lets hours pass. Snapshots and cursors keep what they see.
-    fn pass(&mut self, hours: u64) {
-        self.now += hours;
-        let now = self.now;
-        let all = std::mem::take(&mut self.expiring).into_iter();
-        let (gone, left): (BTreeMap<_, _>, _) = all.partition(|(_, it)| it.at <= now);
-        self.expiring = left;
-        for ((id, key), expiring) in gone {
-            // An entry of a keyspace that was cleared, or a key that was popped, is gone already.
-            let Some(map) = self.live.get_mut(&id).filter(|map| map.contains_key(&key)) else {
-                continue;
-            };
-            let fold = |value: Option<Vec<u8>>, operand: &Vec<u8>| {
-                operator::apply(&key, value.as_deref(), operand)
-            };
-            let left = expiring.operands.iter().fold(None, fold);
-            set(Arc::make_mut(map), key.clone(), left);
-        }
-    }
-
-    /// Forgets the times of keys that are no longer there.
-    fn forget_expired(&mut self) {
-        let live = &self.live;
-        let is_there =
-            |(id, key): &(u32, Vec<u8>)| live.get(id).is_some_and(|it| it.contains_key(key));
-        self.expiring.retain(|entry, _| is_there(entry));
     }
 
     fn merge(&mut self, keyspace: &str, key: &Blob, operand: &Blob) -> Answer {

@@ -1,6 +1,9 @@
 //! Runs a script on the engine, beside the model, and compares their answers line by line.
 
+mod openings;
+mod reads;
 mod transact;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,21 +17,18 @@ use std::time::Duration;
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{
-    Db, Durability, Error, ErrorKind, Event, Expiry, KeyOrder, Keyspace, Operations, Result,
-    Snapshot,
+    Db, Durability, Error, ErrorKind, Event, KeyOrder, Keyspace, Operations, Result, Snapshot,
 };
-use hedgerow_copies::backup::{Options, Repository};
 use tempfile::TempDir;
 
 use crate::answer;
 use crate::blob::Blob;
 use crate::model::Model;
 use crate::operator::Notes;
-use crate::ops::{self, Keys, Op, Source, Write};
-use crate::order::{self, ANY_KEY, Deleted, Position};
+use crate::ops::{self, Op, Source};
+use crate::order::{self, ANY_KEY, Position};
 use crate::setup::{DiskSpec, Setup, suited};
 use crate::shifted_clock::ShiftedClock;
-use transact::Writes;
 
 /// The keyspaces at the beginning of every run.
 pub const KEYSPACES: [&str; 3] = ["a", "b", "c"];
@@ -329,276 +329,6 @@ impl Runner {
         }
     }
 
-    fn write(&mut self, op: &Op) -> Result<String> {
-        match op {
-            Op::Put {
-                keyspace,
-                key,
-                value,
-                synced,
-            } => {
-                let keyspace = self.keyspace(keyspace)?;
-                let (key, value) = (key.bytes(), value.bytes());
-                match self.setup.workers {
-                    None => keyspace.put_with(key, value, durability(*synced))?,
-                    Some(_) => keyspace
-                        .put_async_with(key, value, durability(*synced))
-                        .wait()?,
-                }
-            }
-            Op::PutExpiring { .. } => self.put_expiring(op)?,
-            Op::Delete {
-                keyspace,
-                key,
-                synced,
-            } => {
-                let keyspace = self.keyspace(keyspace)?;
-                match self.setup.workers {
-                    None => keyspace.delete_with(key.bytes(), durability(*synced))?,
-                    Some(_) => keyspace
-                        .delete_async_with(key.bytes(), durability(*synced))
-                        .wait()?,
-                }
-            }
-            Op::Merge {
-                keyspace,
-                key,
-                operand,
-                synced,
-            } => {
-                let keyspace = self.keyspace(keyspace)?;
-                let (key, operand) = (key.bytes(), operand.bytes());
-                match self.setup.workers {
-                    None => keyspace.merge_with(key, operand, durability(*synced))?,
-                    Some(_) => keyspace
-                        .merge_async(key, operand, durability(*synced))
-                        .wait()?,
-                }
-            }
-            Op::DeleteRange {
-                keyspace,
-                keys,
-                synced,
-            } => self.delete_range(self.keyspace(keyspace)?, keys, durability(*synced))?,
-            Op::Update {
-                keyspace,
-                key,
-                change,
-                synced,
-            } => {
-                let keyspace = self.keyspace(keyspace)?;
-                let change = change.clone();
-                let new = move |old: Option<&[u8]>| change.apply(old);
-                let new = match self.setup.workers {
-                    Some(_) if !synced => keyspace.update_async(key.bytes(), new).wait()?,
-                    _ => keyspace.update_with(key.bytes(), new, durability(*synced))?,
-                };
-                return Ok(answer::value(new.as_deref()));
-            }
-            Op::Batch { writes, synced } => {
-                let mut batch = self.db()?.batch();
-                let mut added = 0;
-                for (i, write) in writes.iter().enumerate() {
-                    added += u32::from(self.add(&mut batch, write, &writes[..i])?);
-                }
-                batch.commit(durability(*synced))?;
-                return Ok(answer::added(added));
-            }
-            Op::Transaction {
-                steps,
-                commits,
-                synced,
-            } => return self.transact(steps, *commits, *synced),
-            Op::Load { keyspace, entries } => {
-                let keyspace = self.keyspace(keyspace)?;
-                let entries = entries.iter().map(|(k, v)| (k.bytes(), v.bytes()));
-                let environment = self.environment();
-                let outside = (&*environment.storage, &*self.path("outside.table"));
-                let report = order::load(keyspace, entries.collect(), outside)?;
-                return Ok(answer::added(report.entries as u32));
-            }
-            Op::Pop { keyspace, last } => {
-                let popped = order::pop(self.keyspace(keyspace)?, *last)?;
-                return Ok(answer::moves(std::iter::once(popped)));
-            }
-            _ => unreachable!("{op} is no write"),
-        }
-        Ok(answer::done())
-    }
-
-    fn delete_range(&self, keyspace: &Keyspace, keys: &Keys, durability: Durability) -> Result<()> {
-        let is_async = self.setup.workers.is_some();
-        match order::deleted(keyspace, keys, &[])? {
-            Deleted::Range(range) if is_async => {
-                keyspace.delete_range_async(range, durability).wait()?;
-            }
-            Deleted::Range(range) => keyspace.delete_range_with(range, durability)?,
-            Deleted::Prefix(prefix) if is_async => {
-                keyspace.delete_prefix_async(prefix, durability).wait()?;
-            }
-            Deleted::Prefix(prefix) => keyspace.delete_prefix_with(prefix, durability)?,
-            Deleted::Each(keys) => {
-                let mut batch = self.db()?.batch();
-                let mut keys = keys.iter();
-                keys.try_for_each(|key| batch.delete(keyspace, key).map(drop))?;
-                batch.commit(durability)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn put_expiring(&self, op: &Op) -> Result<()> {
-        let Op::PutExpiring {
-            keyspace,
-            key,
-            value,
-            hours,
-            synced,
-        } = op
-        else {
-            unreachable!("{op} does not expire")
-        };
-        let keyspace = self.keyspace(keyspace)?;
-        let (key, value) = (key.bytes(), value.bytes());
-        let (expiry, durability) = (Expiry::In(hours_of(*hours)), durability(*synced));
-        match self.setup.workers {
-            None => keyspace.put_expiring_with(key, value, expiry, durability),
-            Some(_) => keyspace
-                .put_expiring_async(key, value, expiry, durability)
-                .wait(),
-        }
-    }
-
-    /// Adds a write to a batch. Returns false if it is refused as it must be.
-    fn add(&self, batch: &mut impl Writes, write: &Write, before: &[Write]) -> Result<bool> {
-        let (Write::One { keyspace: name, .. }
-        | Write::Merge { keyspace: name, .. }
-        | Write::DeleteRange { keyspace: name, .. }) = write;
-        let Ok(keyspace) = self.keyspace(name) else {
-            return Ok(false);
-        };
-        let added = match write {
-            Write::One {
-                key,
-                value: Some(value),
-                ..
-            } => batch.put(keyspace, key.bytes(), value.bytes()),
-            Write::One { key, .. } => batch.delete(keyspace, &key.bytes()),
-            Write::Merge { key, operand, .. } => {
-                batch.merge(keyspace, key.bytes(), operand.bytes())
-            }
-            Write::DeleteRange { keys, .. } => {
-                let key_of = |write: &Write| match write {
-                    Write::One { keyspace, key, .. } | Write::Merge { keyspace, key, .. }
-                        if keyspace == name =>
-                    {
-                        Some(key.bytes())
-                    }
-                    _ => None,
-                };
-                let takes = |key: &Vec<u8>| order::takes(self.setup.order, key);
-                let written = before.iter().filter_map(key_of).filter(takes);
-                let written: Vec<_> = written.collect();
-                order::deleted(keyspace, keys, &written).and_then(|it| match it {
-                    Deleted::Range(range) => batch.delete_range(keyspace, range),
-                    Deleted::Prefix(prefix) => batch.delete_prefix(keyspace, prefix),
-                    Deleted::Each(keys) => {
-                        { keys.iter() }.try_for_each(|key| batch.delete(keyspace, key))
-                    }
-                })
-            }
-        };
-        match added {
-            Ok(()) => Ok(true),
-            Err(e) if matches!(e.kind(), ErrorKind::InvalidArgument | ErrorKind::Closed) => {
-                Ok(false)
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    fn read(&self, op: &Op) -> Result<String> {
-        match op {
-            Op::Ends { source } => {
-                let keyspace = self.keyspace(&source.keyspace)?;
-                let (ends, count) = order::ends(keyspace, self.snapshot(source)?)?;
-                Ok(answer::ends(ends, count))
-            }
-            Op::Get { source, key } => {
-                let keyspace = self.keyspace(&source.keyspace)?;
-                let value = match self.snapshot(source)? {
-                    None if self.setup.workers.is_some() => {
-                        keyspace.get_async(key.bytes()).wait()?
-                    }
-                    None => keyspace.get(key.bytes())?,
-                    Some(snapshot) => snapshot.get(keyspace, key.bytes())?,
-                };
-                Ok(answer::value(value.as_deref()))
-            }
-            Op::Has { source, key } => {
-                let keyspace = self.keyspace(&source.keyspace)?;
-                let has = match self.snapshot(source)? {
-                    None => keyspace.contains_key(key.bytes())?,
-                    Some(snapshot) => snapshot.contains_key(keyspace, key.bytes())?,
-                };
-                Ok(answer::yes(has))
-            }
-            Op::Gets { source, keys } => {
-                let keyspace = self.keyspace(&source.keyspace)?;
-                let keys: Vec<_> = keys.iter().map(Blob::bytes).collect();
-                let values = match self.snapshot(source)? {
-                    None if self.setup.workers.is_some() => {
-                        keyspace.multi_get_async(&keys).wait()?
-                    }
-                    None => keyspace.multi_get(&keys)?,
-                    Some(snapshot) => snapshot.multi_get(keyspace, &keys)?,
-                };
-                Ok(answer::values(values.iter().map(Option::as_deref)))
-            }
-            Op::Scan {
-                source,
-                lower,
-                upper,
-                steps,
-            } => {
-                let keyspace = self.keyspace(&source.keyspace)?;
-                let range = range(lower, upper);
-                let mut scan = order::scan(keyspace, self.snapshot(source)?, range)?;
-                answer::scan(&mut scan, steps)
-            }
-            Op::Prefix {
-                keyspace,
-                prefix,
-                steps,
-            } => {
-                let mut scan = order::scan_prefix(self.keyspace(keyspace)?, &prefix.bytes())?;
-                answer::scan(&mut scan, steps)
-            }
-            _ => unreachable!("{op} is no read"),
-        }
-    }
-
-    fn cursor(&mut self, op: &Op) -> Result<String> {
-        match op {
-            Op::OpenCursor { slot, source } => {
-                let keyspace = self.keyspace(&source.keyspace)?;
-                let position = Position::open(keyspace, self.snapshot(source)?)?;
-                self.cursors.insert(*slot, position);
-            }
-            Op::CloseCursor { slot } => drop(self.cursors.remove(slot)),
-            Op::MoveCursor { slot, moves } => {
-                let Some(cursor) = self.cursors.get_mut(slot) else {
-                    return Ok(answer::nothing());
-                };
-                let places = moves.iter().map(|to| cursor.go(to));
-                let places: Vec<_> = places.collect::<Result<_>>()?;
-                return Ok(answer::moves(places.into_iter()));
-            }
-            _ => unreachable!("{op} is not for a cursor"),
-        }
-        Ok(answer::done())
-    }
-
     fn maintain(&mut self, op: &Op) -> Result<()> {
         match op {
             Op::Snapshot { slot } => {
@@ -658,88 +388,6 @@ impl Runner {
             _ => unreachable!("{op} is no maintenance"),
         }
         Ok(())
-    }
-
-    /// Closes with all handles still held, which must then be `Closed`, and opens again.
-    fn reopen(&mut self) -> Result<()> {
-        let Some(db) = self.db.take() else {
-            return self.open();
-        };
-        db.close()?;
-        for keyspace in self.handles.values() {
-            match keyspace.get(ANY_KEY) {
-                Err(e) if e.kind() == ErrorKind::Closed => {}
-                other => {
-                    let text = format!("a closed database answered {other:?}");
-                    return Err(Error::new(ErrorKind::Conflict, text));
-                }
-            }
-        }
-        self.let_go();
-        self.open()
-    }
-
-    fn kill(&mut self) -> Result<()> {
-        let Disk::Simulated(disk, seed) = &self.disk else {
-            return self.reopen();
-        };
-        self.disk = Disk::Simulated(disk.kill(), *seed);
-        self.let_go();
-        self.db = None;
-        self.open()
-    }
-
-    fn let_go(&mut self) {
-        self.cursors.clear();
-        self.snapshots.clear();
-        self.handles.clear();
-    }
-
-    fn checkpoint(&mut self) -> Result<String> {
-        self.checkpoints += 1;
-        let name = format!("checkpoint-{}", self.checkpoints);
-        let (environment, dir) = (self.environment(), self.path(&name));
-        if self.checkpoints.is_multiple_of(2) {
-            // A backup has the same moment.
-            let repository = Repository::new(self.path("backups")).environment(environment);
-            repository.create(&self.builder("db"), Options::default(), |_| true)?;
-            repository.restore(None, dir, |_| true)?;
-        } else {
-            self.db()?.checkpoint(dir)?;
-        }
-        let copy = self.builder(&name).open()?;
-        let line = contents(&copy)?;
-        copy.verify()?;
-        // A write to the copy must stay in the copy.
-        for name in copy.keyspaces() {
-            if let Some(keyspace) = copy.existing_keyspace(&name) {
-                keyspace.put([ANY_KEY, b" only in the copy"].concat(), b"")?;
-                keyspace.flush()?;
-            }
-        }
-        copy.close()?;
-        Ok(line)
-    }
-
-    fn read_only(&mut self) -> Result<String> {
-        let reader = self.builder("db").read_only(true).open()?;
-        let line = contents(&reader)?;
-        if line != contents(self.db()?)? {
-            return Ok(format!(
-                "{line} beside a writer with {}",
-                contents(self.db()?)?
-            ));
-        }
-        if let Some(name) = reader.keyspaces().first()
-            && let Some(keyspace) = reader.existing_keyspace(name)
-        {
-            match keyspace.put(ANY_KEY, b"v") {
-                Err(e) if e.kind() == ErrorKind::Unsupported => {}
-                other => return Ok(format!("a write to a reader was answered {other:?}")),
-            }
-        }
-        reader.close()?;
-        Ok(line)
     }
 }
 

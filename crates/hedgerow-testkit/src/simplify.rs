@@ -2,7 +2,7 @@
 //! debugging, Zeller and Hildebrandt 2002), and then shortens the writes of the others.
 
 use crate::blob::{Blob, Filler};
-use crate::ops::{Op, Write};
+use crate::ops::Op;
 
 /// Returns a shorter script for which `fails` is true, as it is for `script`. Calls `fails` at most
 /// `runs` times.
@@ -48,47 +48,36 @@ pub fn simplify(script: &[Op], runs: usize, mut fails: impl FnMut(&[Op]) -> bool
 fn plainer(op: &Op) -> Vec<Op> {
     match op {
         Op::Batch { writes, synced } => {
-            let without = |i: usize| -> Vec<Write> {
-                let others = writes.iter().enumerate().filter(|(j, _)| *j != i);
-                others.map(|(_, write)| write.clone()).collect()
+            let batch = |writes| Op::Batch {
+                writes,
+                synced: *synced,
             };
-            let halves = [&writes[..writes.len() / 2], &writes[writes.len() / 2..]];
-            let halves = halves.map(<[Write]>::to_vec).into_iter();
-            let writes = halves.chain((0..writes.len()).map(without));
-            let synced = *synced;
-            writes.map(|writes| Op::Batch { writes, synced }).collect()
+            halves(writes)
+                .chain(without_one(writes))
+                .map(batch)
+                .collect()
         }
         Op::Transaction {
             steps,
             commits,
             synced,
         } => {
-            let without = |i: usize| {
-                let mut steps = steps.clone();
-                steps.remove(i);
-                Op::Transaction {
-                    steps,
-                    commits: *commits,
-                    synced: *synced,
-                }
+            let transaction = |steps| Op::Transaction {
+                steps,
+                commits: *commits,
+                synced: *synced,
             };
-            (0..steps.len()).map(without).collect()
+            without_one(steps).map(transaction).collect()
         }
         Op::Load { keyspace, entries } => {
-            let without = |i: usize| {
-                let mut entries = entries.clone();
-                entries.remove(i);
-                entries
-            };
-            let halves = [&entries[..entries.len() / 2], &entries[entries.len() / 2..]];
-            let halves = halves.map(<[_]>::to_vec).into_iter();
-            let keyspace = || keyspace.clone();
-            let shorter = halves.chain((0..entries.len()).map(without));
             let load = |entries| Op::Load {
-                keyspace: keyspace(),
+                keyspace: keyspace.clone(),
                 entries,
             };
-            shorter.map(load).collect()
+            halves(entries)
+                .chain(without_one(entries))
+                .map(load)
+                .collect()
         }
         Op::Put {
             keyspace,
@@ -96,33 +85,46 @@ fn plainer(op: &Op) -> Vec<Op> {
             value,
             synced,
         } => {
-            let shorter = |filler| {
-                let mut value = value.clone();
-                value.filler = filler;
-                value
-            };
-            let values = match value.filler {
-                Filler::None => vec![],
-                Filler::Repeated(n) => vec![
-                    shorter(Filler::None),
-                    shorter(Filler::Repeated(n / 16)),
-                    shorter(Filler::Repeated(n / 2)),
-                ],
-                Filler::Random(n) => vec![
-                    shorter(Filler::None),
-                    shorter(Filler::Repeated(n)),
-                    shorter(Filler::Random(n / 16)),
-                    shorter(Filler::Random(n / 2)),
-                ],
-            };
             let put = |value: Blob| Op::Put {
                 keyspace: keyspace.clone(),
                 key: key.clone(),
                 value,
                 synced: *synced,
             };
-            values.into_iter().map(put).collect()
+            shorter(value).into_iter().map(put).collect()
         }
         _ => vec![],
+    }
+}
+
+fn halves<T: Clone>(all: &[T]) -> impl Iterator<Item = Vec<T>> {
+    let (front, back) = all.split_at(all.len() / 2);
+    [front, back].map(<[T]>::to_vec).into_iter()
+}
+
+fn without_one<T: Clone>(all: &[T]) -> impl Iterator<Item = Vec<T>> {
+    (0..all.len()).map(|i| [&all[..i], &all[i + 1..]].concat())
+}
+
+/// Shorter versions of a value, the shortest first.
+fn shorter(value: &Blob) -> Vec<Blob> {
+    let with = |filler| {
+        let mut value = value.clone();
+        value.filler = filler;
+        value
+    };
+    match value.filler {
+        Filler::None => vec![],
+        Filler::Repeated(n) => vec![
+            with(Filler::None),
+            with(Filler::Repeated(n / 16)),
+            with(Filler::Repeated(n / 2)),
+        ],
+        Filler::Random(n) => vec![
+            with(Filler::None),
+            with(Filler::Repeated(n)),
+            with(Filler::Random(n / 16)),
+            with(Filler::Random(n / 2)),
+        ],
     }
 }

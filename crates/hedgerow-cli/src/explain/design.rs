@@ -3,7 +3,7 @@
 use hedgerow::advisor::{Device, Expected, Mix, Prediction, Workload, expect};
 use hedgerow::inspect::{self, Change, Written};
 use hedgerow::io::OsStorage;
-use hedgerow::{Db, KeyOrder, Keyspace, KeyspaceStats, PageClass};
+use hedgerow::{Db, Design, KeyOrder, Keyspace, KeyspaceStats, PageClass};
 use serde_json::{Value, json};
 
 use crate::database::KeyspaceArguments;
@@ -70,19 +70,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let prediction = uncached.predict(&workload, &device);
     let written = written(&manifest, &keyspace.name());
     let pairs = pairs(&prediction, &written, &stats, &sample, &db);
-    output.line(format_args!("design of `{}`", keyspace.name()));
-    for line in design.to_string().lines() {
-        output.line(format_args!("  {line}"));
-    }
-    output.line(format_args!(
-        "  {}; recent operations: {}",
-        if stats.tunes_itself {
-            "tunes itself"
-        } else {
-            "does not tune itself"
-        },
-        operations_text(&stats.operations)
-    ));
+    print_head(&keyspace.name(), &design, &stats, output);
     print_levels(&expected, &stats, &workload, output);
     print_pairs(&pairs, output);
     output.line(format_args!("  {}", period_text(&written)));
@@ -102,6 +90,22 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         },
     }));
     Ok(())
+}
+
+fn print_head(name: &str, design: &Design, stats: &KeyspaceStats, output: &mut Output) {
+    output.line(format_args!("design of `{}`", name));
+    for line in design.to_string().lines() {
+        output.line(format_args!("  {line}"));
+    }
+    output.line(format_args!(
+        "  {}; recent operations: {}",
+        if stats.tunes_itself {
+            "tunes itself"
+        } else {
+            "does not tune itself"
+        },
+        operations_text(&stats.operations)
+    ));
 }
 
 /// The manifest's counts for a keyspace; zeros if it has no entries.

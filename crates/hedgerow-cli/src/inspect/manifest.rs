@@ -84,6 +84,41 @@ fn objects(edit: &Edit, encoding: Encoding) -> Value {
 
 fn change_text(change: &Change, encoding: Encoding) -> String {
     match change {
+        Change::CreateKeyspace { .. }
+        | Change::DropKeyspace { .. }
+        | Change::ReplacePartitions { .. }
+        | Change::SetDesign { .. }
+        | Change::RenameKeyspace { .. }
+        | Change::SetMergeOperator { .. }
+        | Change::SetTimeToLive { .. }
+        | Change::SetSelfTuning { .. }
+        | Change::Operations { .. }
+        | Change::Written { .. } => keyspace_text(change),
+        Change::Clock { ms } => format!("entries expired by {ms} ms since 1970"),
+        Change::SetPlaces(places) => places_text(places),
+        Change::Tree(edit) => tree_text(edit, encoding),
+        Change::Counters {
+            next_table,
+            next_keyspace,
+            next_partition,
+        } => format!(
+            "next numbers: table {next_table}, keyspace {next_keyspace}, partition {next_partition}"
+        ),
+        Change::LogStart { segment } => format!("the log begins with segment {segment}"),
+        Change::Closed { end, last } => format!(
+            "closed: the log ends in segment {} at offset {}, after sequence number {}",
+            end.segment,
+            count(u64::from(end.offset)),
+            count(last.0)
+        ),
+        Change::Opened => "opened".to_owned(),
+        other => feed_text(other, encoding),
+    }
+}
+
+/// The change of a keyspace.
+fn keyspace_text(change: &Change) -> String {
+    match change {
         Change::CreateKeyspace {
             id,
             name,
@@ -122,12 +157,10 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
         Change::SetTimeToLive { id, ms } => {
             format!("keyspace {} keeps its puts for {ms} ms", id.0)
         }
-        Change::Clock { ms } => format!("entries expired by {ms} ms since 1970"),
         Change::SetSelfTuning { id, on } => match on {
             true => format!("keyspace {} tunes itself", id.0),
             false => format!("keyspace {} does not tune itself", id.0),
         },
-        Change::SetPlaces(places) => places_text(places),
         Change::Operations { id, operations } => format!(
             "keyspace {} counted operations: {}",
             id.0,
@@ -140,23 +173,7 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
             count(written.ingested),
             count(written.written)
         ),
-        Change::Tree(edit) => tree_text(edit, encoding),
-        Change::Counters {
-            next_table,
-            next_keyspace,
-            next_partition,
-        } => format!(
-            "next numbers: table {next_table}, keyspace {next_keyspace}, partition {next_partition}"
-        ),
-        Change::LogStart { segment } => format!("the log begins with segment {segment}"),
-        Change::Closed { end, last } => format!(
-            "closed: the log ends in segment {} at offset {}, after sequence number {}",
-            end.segment,
-            count(u64::from(end.offset)),
-            count(last.0)
-        ),
-        Change::Opened => "opened".to_owned(),
-        other => feed_text(other, encoding),
+        _ => unreachable!("every other change has its arm"),
     }
 }
 
@@ -267,6 +284,44 @@ fn list(items: impl Iterator<Item = String>) -> String {
 
 fn change_object(change: &Change, encoding: Encoding) -> Value {
     match change {
+        Change::CreateKeyspace { .. }
+        | Change::DropKeyspace { .. }
+        | Change::ReplacePartitions { .. }
+        | Change::SetDesign { .. }
+        | Change::RenameKeyspace { .. }
+        | Change::SetMergeOperator { .. }
+        | Change::SetTimeToLive { .. }
+        | Change::SetSelfTuning { .. }
+        | Change::Operations { .. }
+        | Change::Written { .. } => keyspace_object(change),
+        Change::Clock { ms } => json!({ "change": "clock", "milliseconds": ms }),
+        Change::SetPlaces(places) => places_object(places),
+        Change::Tree(edit) => tree_object(edit, encoding),
+        Change::Counters {
+            next_table,
+            next_keyspace,
+            next_partition,
+        } => json!({
+            "change": "counters",
+            "next_table": next_table,
+            "next_keyspace": next_keyspace,
+            "next_partition": next_partition,
+        }),
+        Change::LogStart { segment } => json!({ "change": "log start", "segment": segment }),
+        Change::Closed { end, last } => json!({
+            "change": "closed",
+            "segment": end.segment,
+            "offset": end.offset,
+            "last_sequence_number": last.0,
+        }),
+        Change::Opened => json!({ "change": "opened" }),
+        other => feed_object(other, encoding),
+    }
+}
+
+/// The change of a keyspace.
+fn keyspace_object(change: &Change) -> Value {
+    match change {
         Change::CreateKeyspace {
             id,
             name,
@@ -303,11 +358,9 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
         Change::SetTimeToLive { id, ms } => json!({
             "change": "set time to live", "keyspace": id.0, "milliseconds": ms,
         }),
-        Change::Clock { ms } => json!({ "change": "clock", "milliseconds": ms }),
         Change::SetSelfTuning { id, on } => json!({
             "change": "self-tuning", "keyspace": id.0, "on": on,
         }),
-        Change::SetPlaces(places) => places_object(places),
         Change::Operations { id, operations } => json!({
             "change": "operations",
             "keyspace": id.0,
@@ -320,26 +373,7 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
             "ingested": written.ingested,
             "written": written.written,
         }),
-        Change::Tree(edit) => tree_object(edit, encoding),
-        Change::Counters {
-            next_table,
-            next_keyspace,
-            next_partition,
-        } => json!({
-            "change": "counters",
-            "next_table": next_table,
-            "next_keyspace": next_keyspace,
-            "next_partition": next_partition,
-        }),
-        Change::LogStart { segment } => json!({ "change": "log start", "segment": segment }),
-        Change::Closed { end, last } => json!({
-            "change": "closed",
-            "segment": end.segment,
-            "offset": end.offset,
-            "last_sequence_number": last.0,
-        }),
-        Change::Opened => json!({ "change": "opened" }),
-        other => feed_object(other, encoding),
+        _ => unreachable!("every other change has its arm"),
     }
 }
 

@@ -106,31 +106,7 @@ impl<'a> Report<'a> {
                 problems.example.as_deref().unwrap_or_default(),
             ));
         }
-        let object = json!({
-            "entries": loaded.entries,
-            "files": loaded.files,
-            "directories": loaded.directories,
-            "links": loaded.links,
-            "others": others,
-            "hard_links": loaded.names_again,
-            "file_bytes": loaded.file_bytes,
-            "puts": loaded.puts,
-            "batches": loaded.batches,
-            "count_seconds": count_time.as_secs_f64(),
-            "seconds": loaded.time.as_secs_f64(),
-            "store_seconds": loaded.store_time.as_secs_f64(),
-            "pause_seconds": loaded.pause_time.as_secs_f64(),
-            "settle_seconds": loaded.settle_time.as_secs_f64(),
-            "entries_per_second": per_second(loaded.entries, loaded.time),
-            "puts_per_second": per_second(loaded.puts, loaded.store_time),
-            "passed_over": {
-                "permission": problems.permission,
-                "vanished": problems.vanished,
-                "other": problems.other,
-                "example": problems.example,
-            },
-        });
-        self.put("load", object);
+        self.put("load", loaded_object(loaded, others, count_time));
     }
 
     pub(crate) fn shape(&mut self, name: &str, title: &str, store: &Store) {
@@ -376,6 +352,33 @@ fn reopened_object(reopened: &Reopened) -> Value {
             "entries": reopened.verified.entries,
             "bytes": reopened.verified.bytes,
             "log_records": reopened.verified.log_records,
+        },
+    })
+}
+
+fn loaded_object(loaded: &Loaded, others: u64, count_time: Duration) -> Value {
+    json!({
+        "entries": loaded.entries,
+        "files": loaded.files,
+        "directories": loaded.directories,
+        "links": loaded.links,
+        "others": others,
+        "hard_links": loaded.names_again,
+        "file_bytes": loaded.file_bytes,
+        "puts": loaded.puts,
+        "batches": loaded.batches,
+        "count_seconds": count_time.as_secs_f64(),
+        "seconds": loaded.time.as_secs_f64(),
+        "store_seconds": loaded.store_time.as_secs_f64(),
+        "pause_seconds": loaded.pause_time.as_secs_f64(),
+        "settle_seconds": loaded.settle_time.as_secs_f64(),
+        "entries_per_second": per_second(loaded.entries, loaded.time),
+        "puts_per_second": per_second(loaded.puts, loaded.store_time),
+        "passed_over": {
+            "permission": loaded.problems.permission,
+            "vanished": loaded.problems.vanished,
+            "other": loaded.problems.other,
+            "example": loaded.problems.example,
         },
     })
 }

@@ -18,7 +18,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use hedgerow::{
-    Commit, CommitChange, Error, ErrorKind, Expiry, KeyOrder, Layout, LoadOp, Partitioning, Result,
+    Commit, CommitChange, Error, ErrorKind, Expiry, KeyOrder, Layout, LoadOp, LoadedTables,
+    Partitioning, Result,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -166,30 +167,32 @@ impl<W: Write> Sender<'_, W> {
             }
             CommitChange::Clear { keyspace } => self.put(code::CLEAR, &[keyspace.as_bytes()]),
             CommitChange::Drop { keyspace } => self.put(code::DROP, &[keyspace.as_bytes()]),
-            CommitChange::Load { keyspace, tables } => {
-                let code = match tables.operands() {
-                    0 => code::LOAD,
-                    _ => code::LOAD_WITH_OPERANDS,
-                };
-                self.put(code, &[keyspace.as_bytes()])?;
-                for entry in tables.read()? {
-                    let (key, op) = entry?;
-                    match op {
-                        LoadOp::PutExpiring(value, expiry) => {
-                            let expiry = time_bytes(expiry.unix_millis());
-                            self.put(code::PUT_ENTRY, &[&key, &value, &expiry])?;
-                        }
-                        LoadOp::Merge(operand) => {
-                            self.put(code::MERGE_ENTRY, &[&key, &operand])?;
-                        }
-                        LoadOp::Delete => self.put(code::DELETE_ENTRY, &[&key])?,
-                        _ => return Err(super::unexpected(change)),
-                    }
-                }
-                self.put(code::END_OF_LOAD, &[])
-            }
+            CommitChange::Load { keyspace, tables } => self.load(change, keyspace, tables),
             other => Err(super::unexpected(other)),
         }
+    }
+
+    fn load(&mut self, change: &CommitChange, keyspace: &str, tables: &LoadedTables) -> Result<()> {
+        let code = match tables.operands() {
+            0 => code::LOAD,
+            _ => code::LOAD_WITH_OPERANDS,
+        };
+        self.put(code, &[keyspace.as_bytes()])?;
+        for entry in tables.read()? {
+            let (key, op) = entry?;
+            match op {
+                LoadOp::PutExpiring(value, expiry) => {
+                    let expiry = time_bytes(expiry.unix_millis());
+                    self.put(code::PUT_ENTRY, &[&key, &value, &expiry])?;
+                }
+                LoadOp::Merge(operand) => {
+                    self.put(code::MERGE_ENTRY, &[&key, &operand])?;
+                }
+                LoadOp::Delete => self.put(code::DELETE_ENTRY, &[&key])?,
+                _ => return Err(super::unexpected(change)),
+            }
+        }
+        self.put(code::END_OF_LOAD, &[])
     }
 }
 

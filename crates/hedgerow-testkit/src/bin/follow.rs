@@ -237,6 +237,19 @@ fn run(options: &Options, dir: &Path) -> Result<String> {
         .kill()
         .and_then(|()| follower.wait())
         .map_err(failed)?;
+    let (last, entries) = compare(dir, &mut beside)?;
+    Ok(format!(
+        "{} MiB, {last} writes, {entries} entries; {} kills of the writer, {} of the follower in {} s: the same",
+        options.mib,
+        kills[0],
+        kills[1],
+        took.as_secs()
+    ))
+}
+
+/// Checks that the replica and the follower have everything. Returns the last number and the number
+/// of entries.
+fn compare(dir: &Path, beside: &mut Follower) -> Result<(u64, u64)> {
     let db = builder(dir, "db").open()?;
     let last = db.snapshot()?.number();
     let position = follow(dir, |_| true)?;
@@ -254,14 +267,8 @@ fn run(options: &Options, dir: &Path) -> Result<String> {
         let message = format!("the follower differs from the writer, with a lag of {lag}");
         return Err(Error::new(ErrorKind::Corruption, message));
     }
-    let entries: u64 = expected.iter().map(|(_, count, _)| count).sum();
-    Ok(format!(
-        "{} MiB, {last} writes, {entries} entries; {} kills of the writer, {} of the follower in {} s: the same",
-        options.mib,
-        kills[0],
-        kills[1],
-        took.as_secs()
-    ))
+    let entries = expected.iter().map(|(_, count, _)| count).sum();
+    Ok((last, entries))
 }
 
 fn main() -> ExitCode {

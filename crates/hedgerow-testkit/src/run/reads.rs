@@ -1,0 +1,93 @@
+//! The reads of a script, made on the engine.
+
+use hedgerow::Result;
+
+use super::{Runner, range};
+use crate::answer;
+use crate::blob::Blob;
+use crate::ops::Op;
+use crate::order::{self, Position};
+
+impl Runner {
+    pub(super) fn read(&self, op: &Op) -> Result<String> {
+        match op {
+            Op::Ends { source } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let (ends, count) = order::ends(keyspace, self.snapshot(source)?)?;
+                Ok(answer::ends(ends, count))
+            }
+            Op::Get { source, key } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let value = match self.snapshot(source)? {
+                    None if self.setup.workers.is_some() => {
+                        keyspace.get_async(key.bytes()).wait()?
+                    }
+                    None => keyspace.get(key.bytes())?,
+                    Some(snapshot) => snapshot.get(keyspace, key.bytes())?,
+                };
+                Ok(answer::value(value.as_deref()))
+            }
+            Op::Has { source, key } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let has = match self.snapshot(source)? {
+                    None => keyspace.contains_key(key.bytes())?,
+                    Some(snapshot) => snapshot.contains_key(keyspace, key.bytes())?,
+                };
+                Ok(answer::yes(has))
+            }
+            Op::Gets { source, keys } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let keys: Vec<_> = keys.iter().map(Blob::bytes).collect();
+                let values = match self.snapshot(source)? {
+                    None if self.setup.workers.is_some() => {
+                        keyspace.multi_get_async(&keys).wait()?
+                    }
+                    None => keyspace.multi_get(&keys)?,
+                    Some(snapshot) => snapshot.multi_get(keyspace, &keys)?,
+                };
+                Ok(answer::values(values.iter().map(Option::as_deref)))
+            }
+            Op::Scan {
+                source,
+                lower,
+                upper,
+                steps,
+            } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let range = range(lower, upper);
+                let mut scan = order::scan(keyspace, self.snapshot(source)?, range)?;
+                answer::scan(&mut scan, steps)
+            }
+            Op::Prefix {
+                keyspace,
+                prefix,
+                steps,
+            } => {
+                let mut scan = order::scan_prefix(self.keyspace(keyspace)?, &prefix.bytes())?;
+                answer::scan(&mut scan, steps)
+            }
+            _ => unreachable!("{op} is no read"),
+        }
+    }
+
+    pub(super) fn cursor(&mut self, op: &Op) -> Result<String> {
+        match op {
+            Op::OpenCursor { slot, source } => {
+                let keyspace = self.keyspace(&source.keyspace)?;
+                let position = Position::open(keyspace, self.snapshot(source)?)?;
+                self.cursors.insert(*slot, position);
+            }
+            Op::CloseCursor { slot } => drop(self.cursors.remove(slot)),
+            Op::MoveCursor { slot, moves } => {
+                let Some(cursor) = self.cursors.get_mut(slot) else {
+                    return Ok(answer::nothing());
+                };
+                let places = moves.iter().map(|to| cursor.go(to));
+                let places: Vec<_> = places.collect::<Result<_>>()?;
+                return Ok(answer::moves(places.into_iter()));
+            }
+            _ => unreachable!("{op} is not for a cursor"),
+        }
+        Ok(answer::done())
+    }
+}
