@@ -7,12 +7,15 @@ pub(crate) struct Stripped {
     pub(crate) code: String,
     /// Modules that the file declares for tests only.
     pub(crate) test_modules: Vec<String>,
+    /// The lines of the items that are only compiled for tests.
+    pub(crate) test_lines: usize,
 }
 
 /// Strips a file.
 pub(crate) fn strip(text: &str) -> Stripped {
     let mut code = without_comments(text).into_bytes();
     let mut test_modules = Vec::new();
+    let mut test_lines = 0;
     const ATTRIBUTE: &[u8] = b"#[cfg(test)]";
     let mut at = 0;
     while let Some(found) = find(&code[at..], ATTRIBUTE) {
@@ -25,12 +28,14 @@ pub(crate) fn strip(text: &str) -> Stripped {
             words.find(|word| *word == "mod");
             test_modules.extend(words.find(|word| !word.is_empty()).map(str::to_owned));
         }
+        test_lines += code[start..end].split(|b| *b == b'\n').count();
         blank(&mut code[start..end]);
         at = end;
     }
     Stripped {
         code: String::from_utf8_lossy(&code).into_owned(),
         test_modules,
+        test_lines,
     }
 }
 
@@ -219,6 +224,7 @@ mod tests {
             "usea;useb;"
         );
         assert_eq!(stripped.test_modules, ["m"]);
+        assert_eq!(stripped.test_lines, 5);
     }
 
     #[test]

@@ -111,6 +111,11 @@ impl Sources {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
+    /// A file that is compiled outside of tests, stripped.
+    pub(super) fn stripped(&self, path: &str) -> Option<&Stripped> {
+        self.stripped.get(path)
+    }
+
     /// The code compiled outside of tests in the files under a folder, without comments and
     /// contents of strings. Line numbers are those of the file.
     pub(crate) fn code_under<'a>(
