@@ -130,7 +130,8 @@ fn keys_of(args: Args<'_>, with_flags: bool) -> Reply {
     }
     let keys = command.keys.of(args);
     // A script may have no keys.
-    let may_have_none = matches!(command.keys, Keys::Counted(..)) && args.get(2) == Some(&&b"0"[..]);
+    let may_have_none =
+        matches!(command.keys, Keys::Counted(..)) && args.get(2) == Some(&&b"0"[..]);
     if keys.is_empty() && !may_have_none {
         return error("ERR Invalid arguments specified for command");
     }
