@@ -13,6 +13,10 @@ pub struct Failure {
     pub kind: Option<ErrorKind>,
     /// A sentence that names what was expected and found.
     pub message: String,
+    /// The keyspace of a conflict.
+    pub keyspace: Option<String>,
+    /// The key of a conflict.
+    pub key: Option<Vec<u8>>,
 }
 
 impl Failure {
@@ -21,6 +25,8 @@ impl Failure {
         Failure {
             kind: Some(kind),
             message: message.into(),
+            keyspace: None,
+            key: None,
         }
     }
 
@@ -32,7 +38,11 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure::new(error.kind(), error.to_string())
+        Failure {
+            keyspace: error.keyspace().map(str::to_owned),
+            key: error.key().map(<[u8]>::to_vec),
+            ..Failure::new(error.kind(), error.to_string())
+        }
     }
 }
 
@@ -53,6 +63,8 @@ pub fn run<R>(body: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
         Err(Failure {
             kind: None,
             message: format!("a defect of this library: {}", message_of(&*panic)),
+            keyspace: None,
+            key: None,
         })
     })
 }
@@ -66,6 +78,8 @@ pub fn message_of(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use engine::{Db, Layout};
+
     use super::*;
 
     #[test]
@@ -73,5 +87,20 @@ mod tests {
         let failure = run(|| -> Result<(), Failure> { panic!("broken: {}", 7) }).unwrap_err();
         assert_eq!(failure.kind, None);
         assert_eq!(failure.message, "a defect of this library: broken: 7");
+    }
+
+    #[test]
+    fn a_conflict_names_a_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path()).unwrap();
+        let users = db.keyspace("users", Layout::sorted()).unwrap();
+        let mut transaction = db.transaction().unwrap();
+        transaction.get(&users, "ada").unwrap();
+        transaction.put(&users, "ada", "1815").unwrap();
+        users.put("ada", "1852").unwrap();
+        let failure = Failure::from(transaction.commit().unwrap_err());
+        assert_eq!(failure.kind, Some(ErrorKind::Conflict));
+        assert_eq!(failure.keyspace.as_deref(), Some("users"));
+        assert_eq!(failure.key.as_deref(), Some(&b"ada"[..]));
     }
 }
