@@ -1,0 +1,13 @@
+package io.hedgerow;
+
+/**
+ * The thread was interrupted while it waited for a long call. Its interrupted status is set again.
+ * The call ends in the background; one that can be cancelled ends soon.
+ */
+public class InterruptedCallException extends HedgerowException {
+    private static final long serialVersionUID = 1;
+
+    InterruptedCallException(InterruptedException cause) {
+        super("the thread was interrupted while it waited; the call ends in the background", cause);
+    }
+}

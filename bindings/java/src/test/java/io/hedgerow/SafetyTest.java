@@ -1,0 +1,360 @@
+package io.hedgerow;
+
+import static io.hedgerow.EngineTest.b;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
+import java.nio.ByteBuffer;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What callers may do wrong is an exception, and what they forget is collected. */
+@Timeout(120)
+class SafetyTest {
+    private static final int SMALL = 8 << 20;
+
+    @TempDir Path dir;
+
+    private Hedgerow open() {
+        return Hedgerow.open(dir.resolve("db"), new Options().memoryBudget(SMALL));
+    }
+
+    private static void refused(Executable call) {
+        assertThrows(IllegalStateException.class, call);
+    }
+
+    private static void fill(Keyspace keyspace, int entries) {
+        Batch batch = keyspace.database().batch();
+        for (int i = 0; i < entries; i++) {
+            batch.put(keyspace, b(String.format("%08d", i)), new byte[100]);
+        }
+        batch.commit();
+    }
+
+    @Test
+    void whatAClosedDatabaseMadeIsClosed() {
+        Hedgerow db = open();
+        Keyspace keyspace = db.keyspace("k");
+        fill(keyspace, 10_000);
+        Snapshot snapshot = db.snapshot();
+        IndexedBatch batch = db.indexedBatch();
+        Transaction transaction = db.transaction();
+        Batch plain = db.batch().put(keyspace, b("a"), b("1"));
+        EntryIterator entries = keyspace.iterate(KeyRange.all());
+        BulkLoad load = keyspace.bulkLoad();
+        Map<Bytes, Bytes> map = keyspace.asMap();
+        entries.next();
+        db.close();
+        db.close();
+        assertFalse(db.isOpen());
+        refused(() -> keyspace.get(b("a")));
+        refused(() -> keyspace.put(b("a"), b("1")));
+        refused(() -> keyspace.iterate(KeyRange.all()));
+        refused(() -> keyspace.getAsync(b("a")));
+        refused(() -> keyspace.flush());
+        refused(() -> snapshot.view(keyspace).get(b("a")));
+        refused(() -> batch.view(keyspace).get(b("a")));
+        refused(() -> batch.put(keyspace, b("a"), b("1")).commit());
+        refused(transaction::commit);
+        refused(plain::commit);
+        refused(load::finish);
+        refused(() -> map.get(Bytes.EMPTY));
+        refused(db::snapshot);
+        refused(db::batch);
+        refused(() -> entries.forEachRemaining(entry -> {}));
+        entries.close();
+        snapshot.close();
+        batch.close();
+        transaction.close();
+        load.close();
+        assertEquals("Keyspace(closed)", keyspace.toString());
+    }
+
+    @Test
+    void whatIsClosedStaysClosed() {
+        try (Hedgerow db = open()) {
+            Keyspace keyspace = db.keyspace("k");
+            fill(keyspace, 10_000);
+            Snapshot snapshot = db.snapshot();
+            EntryIterator outlives = snapshot.view(keyspace).iterate(KeyRange.all());
+            snapshot.close();
+            snapshot.close();
+            refused(() -> snapshot.view(keyspace).get(b("a")));
+            assertEquals(10_000, outlives.toList().size());
+            EntryIterator entries = keyspace.iterate(KeyRange.all());
+            entries.close();
+            entries.close();
+            refused(entries::hasNext);
+            IndexedBatch batch = db.indexedBatch();
+            batch.commit();
+            refused(batch::commit);
+            refused(() -> batch.view(keyspace).get(b("a")));
+            batch.close();
+            db.dropKeyspace("k");
+            refused(() -> keyspace.get(b("a")));
+            assertThrows(NullPointerException.class, () -> db.batch().put(keyspace, null, b("")));
+            assertThrows(IllegalArgumentException.class, () -> keyspace.get((byte[]) null));
+        }
+    }
+
+    @Test
+    void thingsOfAnotherDatabaseAreRefused() {
+        try (Hedgerow db = open();
+                Hedgerow other = Hedgerow.open(dir.resolve("other"))) {
+            Keyspace keyspace = db.keyspace("k");
+            Keyspace foreign = other.keyspace("k");
+            assertThrows(
+                    IllegalArgumentException.class, () -> db.batch().put(foreign, b("a"), b("1")));
+            try (Snapshot snapshot = other.snapshot()) {
+                assertThrows(
+                        IllegalArgumentException.class, () -> snapshot.view(keyspace).get(b("a")));
+            }
+            try (IndexedBatch batch = other.indexedBatch()) {
+                assertThrows(
+                        IllegalArgumentException.class, () -> batch.view(keyspace).get(b("a")));
+            }
+        }
+    }
+
+    /** Calls every native method with arguments that no Java class here passes. */
+    @Test
+    void nativeMethodsTakeAnything() throws Exception {
+        try (Hedgerow db = open()) {
+            Keyspace keyspace = db.keyspace("k");
+            fill(keyspace, 100);
+            Object[] receivers = {
+                db, keyspace, db.batch(), db.indexedBatch(), keyspace.iterate(KeyRange.all()),
+                keyspace.bulkLoad(), new Backups(dir.resolve("backups"))
+            };
+            Class<?>[] classes = {
+                Hedgerow.class, Keyspace.class, ReadView.class, Batch.class, IndexedBatch.class,
+                EntryIterator.class, BulkLoad.class, Backups.class, Ref.class, Calls.class
+            };
+            Random random = new Random(7);
+            int calls = 0;
+            for (Class<?> type : classes) {
+                for (Method method : type.getDeclaredMethods()) {
+                    // One waits for answers, two would write outside of this test's folder.
+                    if (!Modifier.isNative(method.getModifiers())
+                            || List.of("take0", "checkpoint0", "restore0").contains(method.getName())) {
+                        continue;
+                    }
+                    for (int round = 0; round < 200; round++) {
+                        call(method, type, receivers, random);
+                        calls++;
+                    }
+                }
+            }
+            assertTrue(calls > 10_000, "native calls: " + calls);
+            assertEquals(100, keyspace.count(KeyRange.all()));
+            keyspace.put(b("a"), b("1"));
+        }
+    }
+
+    private void call(Method method, Class<?> type, Object[] receivers, Random random)
+            throws Exception {
+        method.setAccessible(true);
+        Object receiver = null;
+        for (Object each : receivers) {
+            receiver = type.isInstance(each) ? each : receiver;
+        }
+        Class<?>[] parameters = method.getParameterTypes();
+        Object[] arguments = new Object[parameters.length];
+        for (int i = 0; i < arguments.length; i++) {
+            arguments[i] = anything(parameters[i], random);
+        }
+        try {
+            method.invoke(receiver, arguments);
+        } catch (InvocationTargetException e) {
+            assertTrue(e.getCause() instanceof RuntimeException, () -> method + ": " + e.getCause());
+            String message = e.getCause().getMessage();
+            assertFalse(message.contains("a defect of this library"), () -> method + ": " + message);
+        }
+    }
+
+    private static Object anything(Class<?> type, Random random) {
+        if (type == long.class) {
+            long[] numbers = {0, -1, 1, Long.MAX_VALUE, Long.MIN_VALUE, random.nextLong()};
+            return numbers[random.nextInt(numbers.length)];
+        }
+        if (type == int.class) {
+            int[] numbers = {0, -1, 1, Integer.MAX_VALUE, Integer.MIN_VALUE, random.nextInt(64)};
+            return numbers[random.nextInt(numbers.length)];
+        }
+        if (type == byte[].class) {
+            byte[] bytes = new byte[random.nextInt(64)];
+            random.nextBytes(bytes);
+            return random.nextInt(4) == 0 ? null : bytes;
+        }
+        ByteBuffer[] buffers = {null, ByteBuffer.allocate(8), ByteBuffer.allocateDirect(8)};
+        return buffers[random.nextInt(buffers.length)];
+    }
+
+    @Test
+    void aDatabaseIsClosedWhileThreadsUseIt() throws Exception {
+        for (int round = 0; round < 5; round++) {
+            Hedgerow db = open();
+            Keyspace keyspace = db.keyspace("k");
+            fill(keyspace, 5_000);
+            AtomicReference<Throwable> wrong = new AtomicReference<>();
+            List<Thread> threads = new ArrayList<>();
+            for (int i = 0; i < 6; i++) {
+                int kind = i;
+                Thread thread = new Thread(() -> {
+                    try {
+                        for (int n = 0; ; n++) {
+                            use(db, keyspace, kind, b(String.format("%08d", n % 5_000)));
+                        }
+                    } catch (IllegalStateException e) {
+                        // The database is closed.
+                    } catch (Throwable e) {
+                        wrong.set(e);
+                    }
+                });
+                threads.add(thread);
+                thread.start();
+            }
+            Thread.sleep(100);
+            db.close();
+            for (Thread thread : threads) {
+                thread.join();
+            }
+            if (wrong.get() != null) {
+                throw new AssertionError(wrong.get());
+            }
+        }
+    }
+
+    private static void use(Hedgerow db, Keyspace keyspace, int kind, byte[] key) {
+        switch (kind) {
+            case 0:
+                keyspace.get(key);
+                break;
+            case 1:
+                keyspace.put(key, key);
+                break;
+            case 2:
+                keyspace.iterate(KeyRange.all()).toList();
+                break;
+            case 3:
+                try (Snapshot snapshot = db.snapshot()) {
+                    snapshot.view(keyspace).get(key);
+                }
+                break;
+            case 4:
+                db.batch().put(keyspace, key, key).commit(true);
+                break;
+            default:
+                keyspace.putAsync(key, key).handle((done, failure) -> null).join();
+        }
+    }
+
+    @Test
+    void oneIteratorIsUsedByManyThreads() throws Exception {
+        try (Hedgerow db = open()) {
+            Keyspace keyspace = db.keyspace("k");
+            fill(keyspace, 20_000);
+            EntryIterator entries = keyspace.iterate(KeyRange.all());
+            List<Thread> threads = new ArrayList<>();
+            AtomicBoolean closed = new AtomicBoolean();
+            for (int i = 0; i < 4; i++) {
+                Thread thread = new Thread(() -> {
+                    while (!closed.get()) {
+                        try {
+                            if (!entries.hasNext()) {
+                                return;
+                            }
+                            entries.next();
+                        } catch (RuntimeException e) {
+                            // It is for one thread at a time. Nothing else may happen.
+                        } catch (OutOfMemoryError e) {
+                            // A length that two threads have read together.
+                        }
+                    }
+                });
+                threads.add(thread);
+                thread.start();
+            }
+            Thread.sleep(200);
+            entries.close();
+            closed.set(true);
+            for (Thread thread : threads) {
+                thread.join();
+            }
+            assertEquals(20_000, keyspace.count(KeyRange.all()));
+        }
+    }
+
+    @Test
+    void whatIsForgottenIsFreed() throws Exception {
+        long before = settled();
+        forget();
+        for (int i = 0; settled() > before; i++) {
+            assertTrue(i < 200, () -> "objects: " + Ref.objects() + ", before: " + before);
+        }
+        // The lock is free, too.
+        open().close();
+    }
+
+    private void forget() {
+        Hedgerow db = open();
+        Keyspace keyspace = db.keyspace("k");
+        fill(keyspace, 10_000);
+        for (int i = 0; i < 100; i++) {
+            keyspace.iterate(KeyRange.all()).next();
+            db.snapshot();
+            db.indexedBatch();
+        }
+    }
+
+    private static long settled() throws InterruptedException {
+        System.gc();
+        Thread.sleep(50);
+        return Ref.objects();
+    }
+
+    @Test
+    void anIteratorKeepsItsDatabase() throws Exception {
+        EntryIterator entries = forgottenBehindAnIterator();
+        for (int i = 0; i < 5; i++) {
+            settled();
+        }
+        assertEquals(10_000, entries.toList().size());
+    }
+
+    private EntryIterator forgottenBehindAnIterator() {
+        Keyspace keyspace = open().keyspace("k");
+        fill(keyspace, 10_000);
+        return keyspace.iterate(KeyRange.all());
+    }
+
+    @Test
+    void whoWaitsCanBeInterrupted() throws Exception {
+        try (Hedgerow db = open()) {
+            Keyspace keyspace = db.keyspace("k");
+            fill(keyspace, 50_000);
+            Thread.currentThread().interrupt();
+            assertThrows(InterruptedCallException.class, () -> db.verify().await());
+            assertTrue(Thread.interrupted());
+            try (BulkLoad load = keyspace.bulkLoad()) {
+                // It waits for entries, so it has not ended.
+                load.loading.cancel(true);
+                assertThrows(CancelledException.class, load.loading::await);
+            }
+        }
+    }
+}
