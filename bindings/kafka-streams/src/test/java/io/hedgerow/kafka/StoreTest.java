@@ -1,0 +1,193 @@
+package io.hedgerow.kafka;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.hedgerow.Options;
+import io.hedgerow.SharedHedgerow;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.errors.InvalidStateStoreException;
+import org.apache.kafka.streams.errors.TaskCorruptedException;
+import org.apache.kafka.streams.processor.TaskId;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.test.MockInternalProcessorContext;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Where state lives, what outlives a process, and what Streams' own suite leaves out. */
+class StoreTest {
+    private static final TopicPartition FIRST = new TopicPartition("changelog", 0);
+    private static final TopicPartition SECOND = new TopicPartition("changelog", 1);
+
+    @TempDir Path state;
+    private final Map<String, Object> configs = new HashMap<>();
+
+    @BeforeEach
+    void configure() {
+        configs.put(StreamsConfig.APPLICATION_ID_CONFIG, "shop");
+        configs.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "nowhere:1");
+        configs.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
+        configs.put(ProcessDatabase.MEMORY, "16777216");
+    }
+
+    private Path database() {
+        return state.resolve(".hedgerow-shop");
+    }
+
+    private KeyValueStore<Bytes, byte[]> open(String name) throws IOException {
+        Path task = Files.createDirectories(state.resolve("shop").resolve("0_1"));
+        Properties properties = new Properties();
+        properties.putAll(configs);
+        MockInternalProcessorContext<?, ?> context =
+                new MockInternalProcessorContext<>(properties, new TaskId(0, 1), task.toFile());
+        KeyValueStore<Bytes, byte[]> store = Hedgerow.keyValueStore(name).get();
+        store.init(context, store);
+        return store;
+    }
+
+    private static Bytes key(String text) {
+        return Bytes.wrap(text.getBytes());
+    }
+
+    /** A process is killed while it writes and commits: its offsets are never ahead of its data. */
+    @Test
+    void offsetsAndDataOutliveAKill() throws Exception {
+        Process child =
+                new ProcessBuilder(
+                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                                "-cp",
+                                System.getProperty("java.class.path"),
+                                Child.class.getName(),
+                                state.toString())
+                        .redirectErrorStream(true)
+                        .redirectOutput(state.resolve("output").toFile())
+                        .start();
+        Path enough = state.resolve("enough");
+        for (int i = 0; !Files.exists(enough); i++) {
+            assertTrue(child.isAlive() && i < 3000, () -> "the child did not write");
+            Thread.sleep(20);
+        }
+        child.destroyForcibly().waitFor();
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        long offset = store.committedOffset(FIRST);
+        assertTrue(offset >= Child.ENOUGH, "offset " + offset);
+        for (long i = 0; i <= offset; i++) {
+            assertArrayEquals(key("v" + i).get(), store.get(key("k" + i)), "k" + i);
+        }
+        store.close();
+    }
+
+    /** A process that is killed. */
+    public static final class Child {
+        private static final long ENOUGH = 2000;
+
+        private Child() {}
+
+        public static void main(String[] arguments) throws IOException {
+            StoreTest test = new StoreTest();
+            test.state = Path.of(arguments[0]);
+            test.configure();
+            KeyValueStore<Bytes, byte[]> store = test.open("counts");
+            for (long i = 0; ; i++) {
+                store.put(key("k" + i), key("v" + i).get());
+                store.commit(Map.of(FIRST, i));
+                if (i == ENOUGH) {
+                    Files.createFile(test.state.resolve("enough"));
+                }
+            }
+        }
+    }
+
+    @Test
+    void aClosedStoreOpensWithItsOffsets() throws IOException {
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        store.put(key("a"), new byte[] {1});
+        store.commit(Map.of(FIRST, 7L, SECOND, 9L));
+        store.commit(Collections.singletonMap(SECOND, null));
+        store.close();
+        store.close();
+        KeyValueStore<Bytes, byte[]> again = open("counts");
+        assertArrayEquals(new byte[] {1}, again.get(key("a")));
+        assertEquals(7L, again.committedOffset(FIRST));
+        assertNull(again.committedOffset(SECOND));
+        again.commit(Map.of());
+        assertNull(again.committedOffset(FIRST));
+        again.close();
+    }
+
+    @Test
+    void aStoreWhoseTaskWasWipedIsEmpty() throws IOException {
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        store.put(key("a"), new byte[] {1});
+        store.commit(Map.of(FIRST, 7L));
+        store.close();
+        Files.delete(state.resolve("shop/0_1/hedgerow/counts"));
+        KeyValueStore<Bytes, byte[]> again = open("counts");
+        assertNull(again.get(key("a")));
+        assertNull(again.committedOffset(FIRST));
+        again.close();
+        try (SharedHedgerow db = SharedHedgerow.open(database(), new Options())) {
+            List<String> stores = new ArrayList<>(db.database().keyspaceNames());
+            stores.removeIf(it -> it.startsWith("~"));
+            assertEquals(1, stores.size(), stores.toString());
+        }
+    }
+
+    @Test
+    void anUncleanStoreIsCorruptUnderExactlyOnce() throws IOException {
+        configs.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        assertThrows(TaskCorruptedException.class, () -> open("counts"));
+        store.close();
+        open("counts").close();
+    }
+
+    @Test
+    void storesOfAProcessShareADatabase() throws IOException {
+        KeyValueStore<Bytes, byte[]> counts = open("counts");
+        KeyValueStore<Bytes, byte[]> sums = open("sums");
+        counts.put(key("a"), new byte[] {1});
+        sums.put(key("a"), new byte[] {2});
+        counts.close();
+        assertArrayEquals(new byte[] {2}, sums.get(key("a")));
+        sums.close();
+        assertTrue(Files.isDirectory(database()));
+    }
+
+    @Test
+    void iteratorsShowTheStoreAsItWas() throws IOException {
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        store.putAll(List.of(
+                KeyValue.pair(key("a"), new byte[] {1}),
+                KeyValue.pair(key("b"), new byte[] {2}),
+                KeyValue.pair(key("c"), new byte[] {3})));
+        KeyValueIterator<Bytes, byte[]> range = store.reverseRange(key("a"), key("b"));
+        store.delete(key("b"));
+        assertEquals(key("b"), range.peekNextKey());
+        assertEquals(key("b"), range.next().key);
+        assertEquals(key("a"), range.next().key);
+        assertFalse(range.hasNext());
+        KeyValueIterator<Bytes, byte[]> left = store.all();
+        store.close();
+        assertThrows(InvalidStateStoreException.class, left::hasNext);
+        assertThrows(InvalidStateStoreException.class, () -> store.get(key("a")));
+    }
+}
