@@ -107,6 +107,26 @@ fn a_deleted_collection_leaves_nothing_to_the_next_one() {
 }
 
 /// The commands of a pipeline see those before them, and only theirs fail.
+/// By the nearest hash alone, one of three came 28 times in 300 draws.
+#[test]
+fn each_member_is_as_likely_as_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    for round in 0..20 {
+        client.call(&format!("SADD s{round} a b c"));
+        let draws: Vec<Value> = (0..300)
+            .map(|_| client.call(&format!("SRANDMEMBER s{round}")))
+            .collect();
+        for member in ["a", "b", "c"] {
+            let wanted = bulk(member);
+            let drawn = draws.iter().filter(|it| **it == wanted).count();
+            // 100 are expected, and the standard deviation is 8.
+            assert!((50..=150).contains(&drawn), "{member}: {drawn} of 300");
+        }
+    }
+}
+
 #[test]
 fn a_pipeline_is_answered_in_order() {
     let dir = tempfile::tempdir().unwrap();

@@ -154,7 +154,12 @@ fn scan_elements(
     Ok(reply(cursor, items))
 }
 
-/// An element of a collection whose elements have hashes, near a random one.
+/// The elements around a random hash of which one is drawn. The nearest one alone would be drawn as
+/// often as the gap before it is wide.
+const DRAWN_FROM: u64 = 16;
+
+/// A random element of a collection whose elements have hashes; each is as likely as any other if
+/// there are at most [`DRAWN_FROM`], and nearly so if there are more.
 pub(super) fn random_element(
     txn: &mut Txn<'_>,
     space: Space,
@@ -164,12 +169,15 @@ pub(super) fn random_element(
     let db = txn.db;
     let hash = fastrand::u32(..).to_be_bytes();
     let middle = [prefix, &hash].concat();
-    if let Some(found) = txn.scan(db, space, middle.clone()..end, 1)?.next() {
-        return found.map(Some);
+    let behind = txn.scan(db, space, middle.clone()..end, DRAWN_FROM)?;
+    let mut near: Vec<(Slice, Slice)> = behind.collect::<Answer<_>>()?;
+    let missing = DRAWN_FROM - near.len() as u64;
+    if missing > 0 {
+        let before = txn.scan(db, space, prefix.to_vec()..middle, missing)?;
+        near.extend(before.collect::<Answer<Vec<_>>>()?);
     }
-    txn.scan(db, space, prefix.to_vec()..middle, 1)?
-        .next()
-        .transpose()
+    let drawn = (!near.is_empty()).then(|| fastrand::usize(..near.len()));
+    Ok(drawn.map(|at| near.swap_remove(at)))
 }
 
 pub(super) fn keys(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
