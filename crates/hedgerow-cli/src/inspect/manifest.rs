@@ -84,16 +84,6 @@ fn objects(edit: &Edit, encoding: Encoding) -> Value {
 
 fn change_text(change: &Change, encoding: Encoding) -> String {
     match change {
-        Change::CreateKeyspace { .. }
-        | Change::DropKeyspace { .. }
-        | Change::ReplacePartitions { .. }
-        | Change::SetDesign { .. }
-        | Change::RenameKeyspace { .. }
-        | Change::SetMergeOperator { .. }
-        | Change::SetTimeToLive { .. }
-        | Change::SetSelfTuning { .. }
-        | Change::Operations { .. }
-        | Change::Written { .. } => keyspace_text(change),
         Change::Clock { ms } => format!("entries expired by {ms} ms since 1970"),
         Change::SetPlaces(places) => places_text(places),
         Change::Tree(edit) => tree_text(edit, encoding),
@@ -112,12 +102,12 @@ fn change_text(change: &Change, encoding: Encoding) -> String {
             count(last.0)
         ),
         Change::Opened => "opened".to_owned(),
-        other => feed_text(other, encoding),
+        other => keyspace_text(other, encoding),
     }
 }
 
-/// The change of a keyspace.
-fn keyspace_text(change: &Change) -> String {
+/// A change of a keyspace or of the change feed.
+fn keyspace_text(change: &Change, encoding: Encoding) -> String {
     match change {
         Change::CreateKeyspace {
             id,
@@ -173,7 +163,7 @@ fn keyspace_text(change: &Change) -> String {
             count(written.ingested),
             count(written.written)
         ),
-        _ => unreachable!("every other change has its arm"),
+        other => feed_text(other, encoding),
     }
 }
 
@@ -284,16 +274,6 @@ fn list(items: impl Iterator<Item = String>) -> String {
 
 fn change_object(change: &Change, encoding: Encoding) -> Value {
     match change {
-        Change::CreateKeyspace { .. }
-        | Change::DropKeyspace { .. }
-        | Change::ReplacePartitions { .. }
-        | Change::SetDesign { .. }
-        | Change::RenameKeyspace { .. }
-        | Change::SetMergeOperator { .. }
-        | Change::SetTimeToLive { .. }
-        | Change::SetSelfTuning { .. }
-        | Change::Operations { .. }
-        | Change::Written { .. } => keyspace_object(change),
         Change::Clock { ms } => json!({ "change": "clock", "milliseconds": ms }),
         Change::SetPlaces(places) => places_object(places),
         Change::Tree(edit) => tree_object(edit, encoding),
@@ -315,12 +295,12 @@ fn change_object(change: &Change, encoding: Encoding) -> Value {
             "last_sequence_number": last.0,
         }),
         Change::Opened => json!({ "change": "opened" }),
-        other => feed_object(other, encoding),
+        other => keyspace_object(other, encoding),
     }
 }
 
-/// The change of a keyspace.
-fn keyspace_object(change: &Change) -> Value {
+/// A change of a keyspace or of the change feed.
+fn keyspace_object(change: &Change, encoding: Encoding) -> Value {
     match change {
         Change::CreateKeyspace {
             id,
@@ -373,7 +353,7 @@ fn keyspace_object(change: &Change) -> Value {
             "ingested": written.ingested,
             "written": written.written,
         }),
-        _ => unreachable!("every other change has its arm"),
+        other => feed_object(other, encoding),
     }
 }
 
