@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::database::{self, DatabaseArguments};
+use crate::database::NamedKeyspaceArguments;
 use crate::exit::Failure;
 use crate::output::Output;
 
@@ -17,17 +17,15 @@ Example:
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    database: DatabaseArguments,
-
-    /// The keyspace.
-    name: String,
+    keyspace: NamedKeyspaceArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let db = arguments.database.open_to_write()?;
-    database::find(&db, &arguments.name)?.clear()?;
+    let (db, keyspace) = arguments.keyspace.open_to_write()?;
+    keyspace.clear()?;
     db.close()?;
-    output.line(format_args!("cleared `{}`", arguments.name));
-    output.object(&json!({ "cleared": arguments.name }));
+    let name = &arguments.keyspace.name;
+    output.line(format_args!("cleared `{name}`"));
+    output.object(&json!({ "cleared": name }));
     Ok(())
 }

@@ -44,6 +44,24 @@ pub(crate) struct KeyspaceArguments {
     pub(crate) name: String,
 }
 
+/// The arguments of commands that empty or remove a whole keyspace: it has to be named.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NamedKeyspaceArguments {
+    #[command(flatten)]
+    database: DatabaseArguments,
+
+    /// The keyspace.
+    pub(crate) name: String,
+}
+
+impl NamedKeyspaceArguments {
+    pub(crate) fn open_to_write(&self) -> Result<(Db, Keyspace), Failure> {
+        let db = self.database.open_to_write()?;
+        let keyspace = find(&db, &self.name)?;
+        Ok((db, keyspace))
+    }
+}
+
 /// The arguments of every command on entries of a keyspace.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EntryArguments {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::database::{self, DatabaseArguments};
+use crate::database::NamedKeyspaceArguments;
 use crate::exit::Failure;
 use crate::output::Output;
 
@@ -15,18 +15,15 @@ Example:
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    database: DatabaseArguments,
-
-    /// The keyspace.
-    name: String,
+    keyspace: NamedKeyspaceArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let db = arguments.database.open_to_write()?;
-    database::find(&db, &arguments.name)?;
-    db.drop_keyspace(&arguments.name)?;
+    let (db, _) = arguments.keyspace.open_to_write()?;
+    let name = &arguments.keyspace.name;
+    db.drop_keyspace(name)?;
     db.close()?;
-    output.line(format_args!("dropped `{}`", arguments.name));
-    output.object(&json!({ "dropped": arguments.name }));
+    output.line(format_args!("dropped `{name}`"));
+    output.object(&json!({ "dropped": name }));
     Ok(())
 }
