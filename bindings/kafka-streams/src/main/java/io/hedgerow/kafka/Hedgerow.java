@@ -1,17 +1,11 @@
 package io.hedgerow.kafka;
 
-import java.util.Objects;
-import java.util.function.Function;
-import org.apache.kafka.common.utils.Bytes;
-import org.apache.kafka.streams.query.Position;
-import org.apache.kafka.streams.query.PositionBound;
-import org.apache.kafka.streams.query.Query;
-import org.apache.kafka.streams.query.QueryConfig;
-import org.apache.kafka.streams.query.QueryResult;
-import org.apache.kafka.streams.state.HeadersBytesStore;
+import java.time.Duration;
+import org.apache.kafka.streams.DslStoreFormat;
 import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
-import org.apache.kafka.streams.state.KeyValueStore;
-import org.apache.kafka.streams.state.TimestampedBytesStore;
+import org.apache.kafka.streams.state.SessionBytesStoreSupplier;
+import org.apache.kafka.streams.state.VersionedBytesStoreSupplier;
+import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
 
 /**
  * Suppliers of stores on Hedgerow, in place of those of {@link org.apache.kafka.streams.state.Stores}.
@@ -26,7 +20,7 @@ public final class Hedgerow {
 
     /** Supplies key-value stores, for {@link org.apache.kafka.streams.state.Stores#keyValueStoreBuilder}. */
     public static KeyValueBytesStoreSupplier keyValueStore(String name) {
-        return new Supplier(name, HedgerowKeyValueStore::new);
+        return new Supplier.KeyValue(name, HedgerowKeyValueStore::new);
     }
 
     /**
@@ -35,64 +29,67 @@ public final class Hedgerow {
      * Materialized.as}.
      */
     public static KeyValueBytesStoreSupplier timestampedKeyValueStore(String name) {
-        return new Supplier(name, Timestamped::new);
+        return new Supplier.KeyValue(name, HedgerowKeyValueStore.Timestamped::new);
     }
 
     /** Supplies key-value stores with timestamps and headers. */
     public static KeyValueBytesStoreSupplier keyValueStoreWithHeaders(String name) {
-        return new Supplier(name, WithHeaders::new);
+        return new Supplier.WithHeaders(name);
     }
 
-    private static final class Supplier implements KeyValueBytesStoreSupplier {
-        private final String name;
-        private final Function<String, KeyValueStore<Bytes, byte[]>> make;
-
-        Supplier(String name, Function<String, KeyValueStore<Bytes, byte[]>> make) {
-            this.name = Objects.requireNonNull(name, "name cannot be null");
-            this.make = make;
-        }
-
-        @Override
-        public String name() {
-            return name;
-        }
-
-        @Override
-        public KeyValueStore<Bytes, byte[]> get() {
-            return make.apply(name);
-        }
-
-        @Override
-        public String metricsScope() {
-            return "hedgerow";
-        }
+    /**
+     * Supplies versioned key-value stores, whose segments are a 24th of the history, at least 2 seconds.
+     *
+     * @param history the time for which old versions can be read
+     */
+    public static VersionedBytesStoreSupplier versionedKeyValueStore(String name, Duration history) {
+        return new VersionedSupplier(name, history);
     }
 
-    /** A store whose values begin with a timestamp. */
-    private static final class Timestamped extends HedgerowKeyValueStore
-            implements TimestampedBytesStore {
-        Timestamped(String name) {
-            super(name);
-        }
+    /**
+     * Supplies versioned key-value stores.
+     *
+     * @param history the time for which old versions can be read
+     * @param segment the interval of time of a segment: what expires at a time
+     */
+    public static VersionedBytesStoreSupplier versionedKeyValueStore(
+            String name, Duration history, Duration segment) {
+        return new VersionedSupplier(name, history, segment);
     }
 
-    /** A store whose values begin with headers and a timestamp. The stores above it answer queries. */
-    private static final class WithHeaders extends HedgerowKeyValueStore implements HeadersBytesStore {
-        WithHeaders(String name) {
-            super(name);
-        }
+    /**
+     * Supplies window stores.
+     *
+     * @param retention the time that entries are kept, at least the size
+     * @param size the size of windows
+     * @param retainDuplicates true to keep several values for a key and a window, as joins do
+     */
+    public static WindowBytesStoreSupplier windowStore(
+            String name, Duration retention, Duration size, boolean retainDuplicates) {
+        return WindowSupplier.of(name, DslStoreFormat.PLAIN, retention, size, retainDuplicates, false);
+    }
 
-        @Override
-        public <R> QueryResult<R> query(Query<R> query, PositionBound bound, QueryConfig config) {
-            Position position = getPosition();
-            synchronized (position) {
-                QueryResult<R> result = QueryResult.forUnknownQueryType(query, this);
-                if (config.isCollectExecutionInfo()) {
-                    result.addExecutionInfo("Not handled in " + getClass());
-                }
-                result.setPosition(position.copy());
-                return result;
-            }
-        }
+    /** Supplies window stores with timestamps. */
+    public static WindowBytesStoreSupplier timestampedWindowStore(
+            String name, Duration retention, Duration size, boolean retainDuplicates) {
+        return WindowSupplier.of(
+                name, DslStoreFormat.TIMESTAMPED, retention, size, retainDuplicates, false);
+    }
+
+    /** Supplies window stores with timestamps and headers. */
+    public static WindowBytesStoreSupplier windowStoreWithHeaders(
+            String name, Duration retention, Duration size, boolean retainDuplicates) {
+        return WindowSupplier.of(
+                name, DslStoreFormat.HEADERS, retention, size, retainDuplicates, false);
+    }
+
+    /** Supplies session stores. */
+    public static SessionBytesStoreSupplier sessionStore(String name, Duration retention) {
+        return new SessionSupplier(name, retention, false);
+    }
+
+    /** Supplies session stores with headers. */
+    public static SessionBytesStoreSupplier sessionStoreWithHeaders(String name, Duration retention) {
+        return new SessionSupplier.WithHeaders(name, retention, false);
     }
 }

@@ -5,7 +5,10 @@ import io.hedgerow.Keyspace;
 import io.hedgerow.Options;
 import io.hedgerow.SharedHedgerow;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.Map;
+import java.util.WeakHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.kafka.streams.StreamsConfig;
@@ -27,17 +30,38 @@ final class ProcessDatabase implements AutoCloseable {
     /** The compression of tables: {@code none}, {@code lz4} or {@code zstd}. */
     static final String COMPRESSION = "hedgerow.compression";
 
+    /** The order of keys and the partitioning of a store: {@code hedgerow.layout.<store>}. */
+    static final String LAYOUT = "hedgerow.layout.";
+    /** Lines of the design of a store: {@code hedgerow.design.<store>}. */
+    static final String DESIGN = "hedgerow.design.";
+
     private static final String OFFSETS = "~offsets";
-    /** Task, store, identity. */
+    /** Task, store, identity; then a segment, or what else a store has. */
     private static final Pattern NAME =
-            Pattern.compile("[^.]+\\..+\\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})");
+            Pattern.compile(
+                    "[^.]+\\..+\\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:[.~].*)?");
+
+    private static final long SWEEP_NANOS = TimeUnit.HOURS.toNanos(1);
+    private static final long STATS_NANOS = TimeUnit.SECONDS.toNanos(1);
+    /** What the stores of a process know together of each database. */
+    private static final Map<Hedgerow, Shared> SHARED = new WeakHashMap<>();
+
+    private static final class Shared {
+        private long sweptAt = System.nanoTime() - SWEEP_NANOS;
+        private long statsAt = System.nanoTime() - STATS_NANOS;
+        private Map<String, Object> stats;
+    }
 
     private final SharedHedgerow share;
-    private final String design;
+    private final Map<String, Object> configs;
+    private final Shared shared;
 
-    private ProcessDatabase(SharedHedgerow share, String design) {
+    private ProcessDatabase(SharedHedgerow share, Map<String, Object> configs) {
         this.share = share;
-        this.design = design;
+        this.configs = configs;
+        synchronized (SHARED) {
+            shared = SHARED.computeIfAbsent(share.database(), it -> new Shared());
+        }
     }
 
     static ProcessDatabase open(StateStoreContext context) {
@@ -47,12 +71,9 @@ final class ProcessDatabase implements AutoCloseable {
         if (memory != null) {
             options.memoryBudget(Long.parseLong(memory.toString()));
         }
-        Object compression = configs.get(COMPRESSION);
         ProcessDatabase database =
-                new ProcessDatabase(
-                        SharedHedgerow.open(directory(context), options),
-                        compression == null ? "" : "compression = " + compression);
-        database.dropForgotten();
+                new ProcessDatabase(SharedHedgerow.open(directory(context), options), configs);
+        database.sweep();
         return database;
     }
 
@@ -75,8 +96,20 @@ final class ProcessDatabase implements AutoCloseable {
         return share.database();
     }
 
-    Keyspace keyspace(String name) {
-        return database().keyspace(name, "sorted", design);
+    /** Opens or creates a keyspace of a store, as its configuration says. */
+    Keyspace keyspace(String name, String store) {
+        Object compression = configs.getOrDefault(COMPRESSION + "." + store, configs.get(COMPRESSION));
+        String design = text(DESIGN + store, "");
+        return database()
+                .keyspace(
+                        name,
+                        text(LAYOUT + store, "sorted"),
+                        compression == null ? design : design + "\ncompression = " + compression);
+    }
+
+    private String text(String config, String otherwise) {
+        Object value = configs.get(config);
+        return value == null ? otherwise : value.toString();
     }
 
     /** The committed offsets, positions and states of all stores. */
@@ -84,23 +117,52 @@ final class ProcessDatabase implements AutoCloseable {
         return database().keyspace(OFFSETS);
     }
 
+    /** The statistics of the database, at most a second old. */
+    Map<String, Object> stats() {
+        synchronized (shared) {
+            if (System.nanoTime() - shared.statsAt >= STATS_NANOS) {
+                shared.stats = database().stats();
+                shared.statsAt = System.nanoTime();
+            }
+            return shared.stats;
+        }
+    }
+
+    /** Drops what was forgotten since the database was opened, and every hour at most. */
+    private void sweep() {
+        synchronized (shared) {
+            if (System.nanoTime() - shared.sweptAt < SWEEP_NANOS) {
+                return;
+            }
+            shared.sweptAt = System.nanoTime();
+        }
+        dropForgotten("");
+    }
+
     /**
      * Drops the keyspaces of stores whose markers are gone: Streams wipes the state of a task by
      * deleting its directory.
+     *
+     * @param prefix what their names begin with
      */
-    private void dropForgotten() {
+    void dropForgotten(String prefix) {
+        Map<String, Boolean> live = new HashMap<>();
         for (String name : database().keyspaceNames()) {
             Matcher parts = NAME.matcher(name);
-            if (parts.matches() && !StoreIdentity.isLive(offsets(), parts.group(1))) {
+            if (!name.startsWith(prefix) || !parts.matches()) {
+                continue;
+            }
+            String identity = parts.group(1);
+            if (!live.computeIfAbsent(identity, it -> StoreIdentity.isLive(offsets(), it))) {
                 LOG.info("Dropping keyspace {}, whose store was wiped", name);
                 drop(name);
-                offsets().deletePrefix(StoreIdentity.prefix(parts.group(1)));
+                offsets().deletePrefix(StoreIdentity.prefix(identity));
             }
         }
     }
 
     /** Drops a keyspace, unless another store was faster. */
-    private void drop(String name) {
+    void drop(String name) {
         try {
             database().dropKeyspace(name);
         } catch (IllegalArgumentException e) {

@@ -79,6 +79,9 @@ final class StoreIdentity {
                 .put(identity.offsets, identity.key("marker"), utf8(marker.toAbsolutePath().toString()))
                 .put(identity.offsets, identity.key("status"), OPEN)
                 .commit();
+        if (status == null) {
+            database.dropForgotten(identity.task + "." + store + ".");
+        }
         return identity;
     }
 

@@ -13,11 +13,11 @@ import org.apache.kafka.streams.state.KeyValueIterator;
 final class StoreIterator implements KeyValueIterator<Bytes, byte[]> {
     private final String store;
     private final EntryIterator entries;
-    private final Set<KeyValueIterator<Bytes, byte[]>> open;
+    private final Set<AutoCloseable> open;
     private volatile boolean closed;
 
     /** Adds itself to the store's open iterators, until it is closed. */
-    StoreIterator(String store, EntryIterator entries, Set<KeyValueIterator<Bytes, byte[]>> open) {
+    StoreIterator(String store, EntryIterator entries, Set<AutoCloseable> open) {
         this.store = store;
         this.entries = entries;
         this.open = open;

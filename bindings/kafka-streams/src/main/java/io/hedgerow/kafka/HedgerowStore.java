@@ -1,0 +1,289 @@
+package io.hedgerow.kafka;
+
+import io.hedgerow.Batch;
+import io.hedgerow.HedgerowException;
+import io.hedgerow.Keyspace;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.metrics.Sensor;
+import org.apache.kafka.streams.StreamsConfig.InternalConfig;
+import org.apache.kafka.streams.errors.InvalidStateStoreException;
+import org.apache.kafka.streams.errors.ProcessorStateException;
+import org.apache.kafka.streams.processor.StateStore;
+import org.apache.kafka.streams.processor.StateStoreContext;
+import org.apache.kafka.streams.processor.internals.ChangelogRecordDeserializationHelper;
+import org.apache.kafka.streams.processor.internals.ProcessorContextUtils;
+import org.apache.kafka.streams.processor.internals.RecordBatchingStateRestoreCallback;
+import org.apache.kafka.streams.processor.internals.metrics.TaskMetrics;
+import org.apache.kafka.streams.query.FailureReason;
+import org.apache.kafka.streams.query.Position;
+import org.apache.kafka.streams.query.PositionBound;
+import org.apache.kafka.streams.query.Query;
+import org.apache.kafka.streams.query.QueryConfig;
+import org.apache.kafka.streams.query.QueryResult;
+import org.apache.kafka.streams.state.HeadersBytesStore;
+import org.apache.kafka.streams.state.internals.StoreQueryUtils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The part that all stores have in common: life, offsets, position, restore, metrics. */
+abstract class HedgerowStore implements StateStore {
+    private static final Logger LOG = LoggerFactory.getLogger(HedgerowStore.class);
+
+    /** Bytes of a batch of a restore. */
+    private static final int RESTORED_BYTES = 4 << 20;
+
+    final String name;
+    private final Set<AutoCloseable> iterators = ConcurrentHashMap.newKeySet();
+
+    StateStoreContext context;
+    ProcessDatabase database;
+    private boolean consistencyEnabled;
+    private StoreIdentity identity;
+    private StoreMetrics metrics;
+    private Position position = Position.emptyPosition();
+    private volatile boolean open;
+
+    HedgerowStore(String name) {
+        this.name = name;
+    }
+
+    /**
+     * Opens the keyspaces, whose names begin with a prefix. An open store is registered afterwards.
+     *
+     * @param prefix the name of the store in the database
+     */
+    abstract void openKeyspaces(String prefix);
+
+    /** The keyspaces at this moment. */
+    abstract Collection<Keyspace> keyspaces();
+
+    /** Adds a record of the changelog to a batch. */
+    abstract void restore(Batch batch, byte[] key, byte[] value);
+
+    // ---- life ----
+
+    @Override
+    public void init(StateStoreContext context, StateStore root) {
+        this.context = context;
+        consistencyEnabled =
+                InternalConfig.getBoolean(
+                        context.appConfigs(),
+                        InternalConfig.IQ_CONSISTENCY_OFFSET_VECTOR_ENABLED,
+                        false);
+        database = ProcessDatabase.open(context);
+        try {
+            identity = StoreIdentity.open(database, context, name);
+            openKeyspaces(identity.keyspaceName());
+            position = identity.position();
+        } catch (RuntimeException e) {
+            database.close();
+            throw e;
+        }
+        open = true;
+        metrics = StoreMetrics.register(context, this);
+        context.register(
+                root, (RecordBatchingStateRestoreCallback) this::restoreAll, this::savePosition);
+    }
+
+    @Override
+    public synchronized void close() {
+        if (!open) {
+            return;
+        }
+        open = false;
+        Set<AutoCloseable> left = new HashSet<>(iterators);
+        if (!left.isEmpty()) {
+            LOG.warn("Closing {} open iterators for store {}", left.size(), name);
+            left.forEach(HedgerowStore::close);
+        }
+        metrics.remove();
+        identity.close(position);
+        database.close();
+    }
+
+    /** Closes an iterator, whose close throws nothing that is checked. */
+    static void close(AutoCloseable iterator) {
+        try {
+            iterator.close();
+        } catch (RuntimeException e) {
+            throw e;
+        } catch (Exception e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    @Override
+    public String name() {
+        return name;
+    }
+
+    @Override
+    public boolean persistent() {
+        return true;
+    }
+
+    @Override
+    public boolean isOpen() {
+        return open;
+    }
+
+    /** The iterators that are closed with the store. */
+    Set<AutoCloseable> iterators() {
+        return iterators;
+    }
+
+    /** Makes a call to the database, and turns its failures into those that Streams knows. */
+    <T> T call(Supplier<T> body) {
+        if (!open) {
+            throw new InvalidStateStoreException("Store " + name + " is currently closed");
+        }
+        try {
+            return body.get();
+        } catch (IllegalStateException e) {
+            throw new InvalidStateStoreException("Store " + name + " is currently closed", e);
+        } catch (HedgerowException e) {
+            throw new ProcessorStateException("Error in store " + name + ": " + e.getMessage(), e);
+        }
+    }
+
+    /** Makes a call that writes the record of the context. */
+    <T> T write(Supplier<T> body) {
+        synchronized (position) {
+            T result = call(body);
+            StoreQueryUtils.updatePosition(position, context);
+            return result;
+        }
+    }
+
+    static void add(Batch batch, Keyspace keyspace, byte[] key, byte[] value) {
+        if (value == null) {
+            batch.delete(keyspace, key);
+        } else {
+            batch.put(keyspace, key, value);
+        }
+    }
+
+    /** Counts records that come too late for a store, under Streams' own name. */
+    static final class Dropped {
+        private final Sensor sensor;
+        private final StateStoreContext context;
+
+        Dropped(StateStoreContext context) {
+            this.context = context;
+            sensor =
+                    TaskMetrics.droppedRecordsSensor(
+                            Thread.currentThread().getName(),
+                            context.taskId().toString(),
+                            ProcessorContextUtils.metricsImpl(context));
+        }
+
+        void count() {
+            sensor.record(
+                    1.0,
+                    ProcessorContextUtils.asInternalProcessorContext(context).currentSystemTimeMs());
+        }
+    }
+
+    // ---- offsets ----
+
+    @Override
+    @SuppressWarnings("deprecation")
+    public boolean managesOffsets() {
+        return true;
+    }
+
+    @Override
+    public synchronized void commit(Map<TopicPartition, Long> offsets) {
+        if (open) {
+            synchronized (position) {
+                identity.commit(offsets, position);
+            }
+        }
+    }
+
+    private void savePosition() {
+        synchronized (position) {
+            call(() -> {
+                identity.savePosition(position);
+                return null;
+            });
+        }
+    }
+
+    @Override
+    public Long committedOffset(TopicPartition partition) {
+        return call(() -> identity.committedOffset(partition));
+    }
+
+    @Override
+    public Position getPosition() {
+        return position;
+    }
+
+    // ---- restore ----
+
+    private void restoreAll(Collection<ConsumerRecord<byte[], byte[]>> records) {
+        synchronized (position) {
+            call(() -> {
+                restore(records);
+                return null;
+            });
+        }
+    }
+
+    /** Writes records of the changelog in batches. */
+    void restore(Collection<ConsumerRecord<byte[], byte[]>> records) {
+        Batch batch = database.database().batch();
+        for (ConsumerRecord<byte[], byte[]> record : records) {
+            restored(record);
+            restore(batch, record.key(), record.value());
+            if (batch.bytes() >= RESTORED_BYTES) {
+                batch.commit();
+            }
+        }
+        batch.commit();
+    }
+
+    /** Moves the position to a record of the changelog. */
+    void restored(ConsumerRecord<byte[], byte[]> record) {
+        ChangelogRecordDeserializationHelper.applyChecksAndUpdatePosition(
+                record, consistencyEnabled, position);
+    }
+
+    // ---- queries ----
+
+    /** A store with headers leaves queries to the stores above it. */
+    @Override
+    public <R> QueryResult<R> query(Query<R> query, PositionBound bound, QueryConfig config) {
+        if (!(this instanceof HeadersBytesStore)) {
+            return StoreQueryUtils.handleBasicQueries(query, bound, config, this, position, context);
+        }
+        return answer(config, () -> QueryResult.forUnknownQueryType(query, this));
+    }
+
+    /** Answers a query at the present position. */
+    <R> QueryResult<R> answer(QueryConfig config, Supplier<QueryResult<R>> body) {
+        long begin = System.nanoTime();
+        synchronized (position) {
+            QueryResult<R> result;
+            try {
+                result = body.get();
+            } catch (RuntimeException e) {
+                result = QueryResult.forFailure(FailureReason.STORE_EXCEPTION, e.toString());
+            }
+            if (config.isCollectExecutionInfo()) {
+                long nanos = System.nanoTime() - begin;
+                result.addExecutionInfo("Handled in " + getClass() + " in " + nanos + "ns");
+            }
+            result.setPosition(position.copy());
+            return result;
+        }
+    }
+}
