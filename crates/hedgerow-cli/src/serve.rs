@@ -45,6 +45,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "VARIABLE")]
     password_from: Option<String>,
 
+    /// A file of users, with lines as ACL LIST shows them; ACL SAVE replaces it
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    acl_file: Option<std::path::PathBuf>,
+
     /// The most clients at once
     #[arg(long, default_value_t = 10_000)]
     maxclients: usize,
@@ -71,6 +75,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     options.memory_budget = arguments.memory_budget;
     options.clients_max = arguments.maxclients;
     options.threads = arguments.threads;
+    options.acl_file.clone_from(&arguments.acl_file);
     options.fsync = match arguments.appendfsync {
         Sync::Always => Fsync::Always,
         Sync::Everysec => Fsync::EverySecond,

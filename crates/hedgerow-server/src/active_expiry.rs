@@ -70,6 +70,7 @@ async fn remove(server: &Server, db: usize, keys: Args<'_>) {
         atomic: None,
         watched: &[],
         address: "",
+        client: None,
     };
     let calls: Vec<_> = keys
         .chunks(1)

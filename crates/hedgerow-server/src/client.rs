@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
+use crate::acl::User;
 use crate::buffers::{Buffers, Counted};
 use crate::clock;
 use crate::resp::Reply;
@@ -26,6 +27,7 @@ pub(crate) struct Client {
     pub(crate) address: String,
     pub(crate) local_address: String,
     pub(crate) names: Mutex<Names>,
+    pub(crate) user: Mutex<Arc<User>>,
     pub(crate) since: Instant,
     pub(crate) last_used: Mutex<Instant>,
     /// The index of its last command in the table.
@@ -124,7 +126,7 @@ impl Client {
         format!(
             "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={} db={} sub={} psub={} ssub=0 \
              multi={queued} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
-             oll=0 omem=0 tot-mem=0 events=r cmd={} user=default redir=-1 resp={} lib-name={} \
+             oll=0 omem=0 tot-mem=0 events=r cmd={} user={} redir=-1 resp={} lib-name={} \
              lib-ver={}",
             self.id,
             self.address,
@@ -137,6 +139,7 @@ impl Client {
             self.subscriptions.load(Ordering::Relaxed),
             self.patterns.load(Ordering::Relaxed),
             command,
+            lock(&self.user).name,
             if self.resp3.load(Ordering::Relaxed) {
                 3
             } else {
@@ -160,6 +163,7 @@ impl Clients {
     pub(crate) fn add(
         &self,
         buffers: &Arc<Buffers>,
+        user: Arc<User>,
         address: String,
         local_address: String,
     ) -> Arc<Client> {
@@ -168,6 +172,7 @@ impl Clients {
             address,
             local_address,
             names: Mutex::default(),
+            user: Mutex::new(user),
             since: clock::now(),
             last_used: Mutex::new(clock::now()),
             last_command: AtomicUsize::new(usize::MAX),

@@ -40,6 +40,7 @@ pub(crate) async fn serve(server: Arc<Server>, mut stream: TcpStream) {
         |it: io::Result<std::net::SocketAddr>| it.map_or(String::new(), |it| it.to_string());
     let client = server.clients.add(
         &server.buffers,
+        server.acl.first().0,
         address(stream.peer_addr()),
         address(stream.local_addr()),
     );
@@ -291,6 +292,7 @@ impl Connection {
             atomic: None,
             watched: &[],
             address: &self.session.client.address,
+            client: Some(&self.session.client),
         }
     }
 
@@ -419,6 +421,9 @@ fn check(session: &Session, command: &Command, args: Args<'_>) -> Result<(), Rep
     }
     if !session.is_authenticated && !command.has(NO_AUTH) {
         return Err(error("NOAUTH Authentication required."));
+    }
+    if !command.has(NO_AUTH) {
+        session.allow(command, args, session.context())?;
     }
     if session.queue.is_some() && command.has(NO_MULTI) {
         return Err(error("ERR Command not allowed inside a transaction"));

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use hedgerow::Keyspace;
 
+use crate::acl::{Denied, Refusal};
+use crate::client::{Client, lock};
 use crate::clock;
 use crate::commands::{ALL_KEYS, Args, Command, Run, WRITE, index_of};
 use crate::resp::Reply;
@@ -46,6 +48,8 @@ pub(crate) struct Caller<'a> {
     /// The keys that the transaction depends on.
     pub(crate) watched: &'a [(usize, Vec<u8>)],
     pub(crate) address: &'a str,
+    /// The client, whose user limits what scripts may do.
+    pub(crate) client: Option<&'a Client>,
 }
 
 /// The outcome of running commands.
@@ -155,6 +159,7 @@ impl Server {
         };
         (txn.db, txn.resp3, txn.is_waiting) = (caller.db, caller.resp3, caller.is_waiting);
         txn.held = held;
+        txn.rules = caller.client.and_then(|it| lock(&it.user).limits());
         txn.listeners = Some(&listeners);
         txn.tells_events = !self.config.events().is_empty();
         let mut replies = Vec::with_capacity(calls.len());
@@ -164,7 +169,10 @@ impl Server {
         }
         let (db, wrote) = (txn.db, txn.has_writes());
         match txn.commit() {
-            Ok(effects) => {
+            Ok(mut effects) => {
+                for (denied, name) in effects.denied.drain(..) {
+                    self.note_denied(caller, denied, &name);
+                }
                 self.watches.touch(&effects.touched);
                 self.changes
                     .fetch_add(effects.touched.len() as u64, Ordering::Relaxed);
@@ -234,6 +242,14 @@ impl Server {
         match next {
             Next::Read(_) => Next::Read(std::mem::take(&mut txn.wanted)),
             next => next,
+        }
+    }
+
+    /// Remembers what a script was refused.
+    fn note_denied(&self, caller: Caller<'_>, denied: Denied, name: &str) {
+        if let Some(client) = caller.client {
+            let user = lock(&client.user).name.clone();
+            self.note_refusal(Refusal::new(denied, "lua", name, &user), client);
         }
     }
 
@@ -311,6 +327,7 @@ impl Server {
             atomic: None,
             watched: &[],
             address: "",
+            client: None,
         };
         loop {
             let mut outcome = self.run(caller, &[call]).await;

@@ -3,6 +3,7 @@
 //! ```text
 //! connection.rs   one read, all complete commands, one write
 //! execute.rs      many commands as one commit: locks, state, commands, commit
+//! acl/            users and what they may do
 //! commands/       a function for each command, by family; one table
 //! store/          keys and elements as entries of the engine
 //! ```
@@ -11,6 +12,7 @@
 //! `IndexedBatch::get_if_cached`. `docs/design/0030-server.md` has the decisions.
 #![forbid(unsafe_code)]
 
+mod acl;
 mod active_expiry;
 mod buffers;
 mod client;

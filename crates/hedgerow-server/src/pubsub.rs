@@ -40,6 +40,20 @@ impl PubSub {
         }
     }
 
+    /// The channels and patterns that a client listens to; true for patterns.
+    pub(crate) fn names_of(&self, client: &Client) -> Vec<(Vec<u8>, bool)> {
+        let of_kind = |by_pattern: bool| {
+            let listeners = lock(self.listeners(by_pattern));
+            let names = listeners
+                .iter()
+                .filter(|(_, of)| of.contains_key(&client.id));
+            names
+                .map(|(name, _)| (name.clone(), by_pattern))
+                .collect::<Vec<_>>()
+        };
+        [of_kind(false), of_kind(true)].concat()
+    }
+
     /// Sends a message.
     pub(crate) fn publish(&self, channel: &[u8], message: &[u8]) {
         if let Some(listeners) = lock(&self.channels).get(channel) {

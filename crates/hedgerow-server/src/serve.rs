@@ -11,6 +11,7 @@ use hedgerow::{Db, Error, ErrorKind};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::acl::Acl;
 use crate::commands::config::{Config, Fsync};
 use crate::server::Server;
 use crate::{active_expiry, connection};
@@ -31,6 +32,8 @@ pub struct Options {
     pub memory_budget: u64,
     /// The password that clients must give; empty for none.
     pub password: String,
+    /// The file of users, which must be there. ACL SAVE replaces it.
+    pub acl_file: Option<PathBuf>,
     /// When writes are durable.
     pub fsync: Fsync,
     /// The most clients at once.
@@ -49,6 +52,7 @@ impl Options {
             port: 6379,
             memory_budget: 256 << 20,
             password: String::new(),
+            acl_file: None,
             fsync: Fsync::EverySecond,
             clients_max: 10_000,
             threads: 0,
@@ -63,7 +67,9 @@ impl Options {
 /// `InvalidArgument` for an address that needs a password; `Io` if the address is taken; as
 /// [`hedgerow::Builder::open`].
 pub fn serve(options: Options, ready: impl FnOnce(SocketAddr)) -> hedgerow::Result<()> {
-    if !options.bind.is_loopback() && options.password.is_empty() {
+    let acl = Acl::open(&options.password, options.acl_file.as_deref());
+    let acl = acl.map_err(|text| Error::new(ErrorKind::InvalidArgument, text))?;
+    if !options.bind.is_loopback() && acl.first().1 {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(
@@ -88,7 +94,7 @@ pub fn serve(options: Options, ready: impl FnOnce(SocketAddr)) -> hedgerow::Resu
     let db = Db::builder(&options.dir)
         .memory_budget(options.memory_budget)
         .open()?;
-    let result = runtime.block_on(listen(&options, &db, ready));
+    let result = runtime.block_on(listen((&options, acl), &db, ready));
     // Ends the connections, and with them the last handles of the server.
     runtime.shutdown_timeout(Duration::from_secs(5));
     let synced = db.sync();
@@ -97,7 +103,7 @@ pub fn serve(options: Options, ready: impl FnOnce(SocketAddr)) -> hedgerow::Resu
 }
 
 async fn listen(
-    options: &Options,
+    (options, acl): (&Options, Acl),
     db: &Db,
     ready: impl FnOnce(SocketAddr),
 ) -> hedgerow::Result<()> {
@@ -112,7 +118,7 @@ async fn listen(
     config.tell("dir", options.dir.display().to_string());
     let buffer_bytes = (options.memory_budget / 4) as usize;
     let limits = (address.port(), buffer_bytes.max(BUFFER_BYTES_MIN));
-    let server = Server::new(db, options.dir.clone(), limits, config)?;
+    let server = Server::new(db, options.dir.clone(), limits, (config, acl))?;
     let server = Arc::new(server);
     let mut terminate = signal(SignalKind::terminate()).map_err(io)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(io)?;

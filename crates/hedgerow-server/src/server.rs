@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hedgerow::Db;
 use tokio::sync::Notify;
 
+use crate::acl::Acl;
 use crate::buffers::Buffers;
 use crate::client::{Client, Clients, lock};
 use crate::clock;
@@ -43,6 +44,7 @@ pub(crate) struct Server {
     pub(crate) watches: Watches,
     pub(crate) waiters: Waiters,
     pub(crate) config: Config,
+    pub(crate) acl: Acl,
     pub(crate) slow_log: SlowLog,
     pub(crate) counters: Vec<Counters>,
     pub(crate) errors: AtomicU64,
@@ -71,7 +73,7 @@ impl Server {
         db: &Db,
         dir: PathBuf,
         (port, buffer_bytes): (u16, usize),
-        config: Config,
+        (config, acl): (Config, Acl),
     ) -> hedgerow::Result<Server> {
         let databases = Databases::open(db)?;
         #[cfg(feature = "lua")]
@@ -87,6 +89,7 @@ impl Server {
             waiters: Waiters::default(),
             slow_log: SlowLog::new(&config),
             config,
+            acl,
             counters: COMMANDS.iter().map(|_| Counters::default()).collect(),
             errors: AtomicU64::new(0),
             error_codes: Mutex::default(),

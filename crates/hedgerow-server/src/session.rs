@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::client::Client;
-use crate::commands::Command;
+use crate::acl::{Denied, Refusal, User};
+use crate::client::{Client, lock};
+use crate::commands::{Args, Command, full_name};
+use crate::resp::{Reply, error};
 use crate::server::Server;
 
 /// A queued command of a transaction.
@@ -33,6 +35,7 @@ pub(crate) enum Replies {
 pub(crate) struct Session {
     pub(crate) server: Arc<Server>,
     pub(crate) client: Arc<Client>,
+    pub(crate) user: Arc<User>,
     pub(crate) db: usize,
     pub(crate) resp3: bool,
     pub(crate) is_authenticated: bool,
@@ -51,8 +54,10 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(server: Arc<Server>, client: Arc<Client>) -> Session {
+        let (user, is_authenticated) = server.acl.first();
         Session {
-            is_authenticated: server.config.password().is_empty(),
+            is_authenticated,
+            user,
             server,
             client,
             db: 0,
@@ -65,6 +70,46 @@ impl Session {
             queued_bytes: 0,
             queue_failed: false,
             watched: Vec::new(),
+        }
+    }
+
+    pub(crate) fn set_user(&mut self, user: Arc<User>, is_authenticated: bool) {
+        *lock(&self.client.user) = user.clone();
+        (self.user, self.is_authenticated) = (user, is_authenticated);
+    }
+
+    /// Checks that the user may make a call. What is refused is logged.
+    pub(crate) fn allow(
+        &self,
+        command: &Command,
+        args: Args<'_>,
+        context: &'static str,
+    ) -> Result<(), Reply> {
+        let Err(denied) = self.user.check(command, args) else {
+            return Ok(());
+        };
+        let name = full_name(command, args);
+        let text = match denied {
+            Denied::Command => {
+                format!("NOPERM this user has no permissions to run the '{name}' command")
+            }
+            Denied::Key(_) => "NOPERM this user has no permissions to access one of the keys used \
+                               as arguments"
+                .to_owned(),
+            Denied::Channel(_) => "NOPERM this user has no permissions to access one of the \
+                                   channels used as arguments"
+                .to_owned(),
+        };
+        let refusal = Refusal::new(denied, context, &name, &self.user.name);
+        self.server.note_refusal(refusal, &self.client);
+        Err(error(text))
+    }
+
+    /// The place of a call, as ACL LOG names it.
+    pub(crate) fn context(&self) -> &'static str {
+        match self.queue {
+            Some(_) => "multi",
+            None => "toplevel",
         }
     }
 

@@ -5,6 +5,7 @@ mod client;
 mod kill;
 mod linearizable;
 mod scripts;
+mod users;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -50,6 +51,10 @@ impl Served {
 
     fn end(self) {
         assert_eq!(self.client().call("SHUTDOWN"), Value::status("OK"));
+        self.join();
+    }
+
+    fn join(self) {
         self.thread.join().unwrap().unwrap();
     }
 }

@@ -45,11 +45,3 @@ pub(super) fn latency(_session: &mut Session, args: Args<'_>) -> Reply {
         _ => error("ERR LATENCY knows RESET, LATEST and HISTORY, which are empty"),
     }
 }
-
-pub(super) fn acl(_session: &mut Session, args: Args<'_>) -> Reply {
-    match args[1] {
-        it if is(it, "WHOAMI") => Reply::bulk("default"),
-        it if is(it, "USERS") => Reply::bulks(["default"]),
-        _ => error("ERR there is one user, `default`; its password is CONFIG SET requirepass"),
-    }
-}

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Args;
 use super::arguments::is;
+use super::users::log_in;
 use crate::client::{Client, lock};
 use crate::number;
 use crate::resp::{Reply, error};
@@ -37,46 +38,10 @@ pub(super) fn reset(session: &mut Session, _args: Args<'_>) -> Reply {
     session.select(0);
     session.set_resp3(false);
     session.replies = Replies::On;
-    session.is_authenticated = session.server.config.password().is_empty();
+    let (user, is_open) = session.server.acl.first();
+    session.set_user(user, is_open);
     lock(&session.client.names).name.clear();
     Reply::Status("RESET")
-}
-
-/// Compares in a time that does not tell where the first difference is.
-fn is_password(session: &Session, given: &[u8]) -> bool {
-    let password = session.server.config.password();
-    let password = password.as_bytes();
-    let difference = password
-        .iter()
-        .zip(given)
-        .fold(0, |sum, (a, b)| sum | (a ^ b));
-    password.len() == given.len() && difference == 0
-}
-
-fn log_in(session: &mut Session, user: &[u8], password: &[u8]) -> Result<(), Reply> {
-    let has_password = !session.server.config.password().is_empty();
-    if user != b"default" || has_password && !is_password(session, password) {
-        return Err(error(
-            "WRONGPASS invalid username-password pair or user is disabled.",
-        ));
-    }
-    session.is_authenticated = true;
-    Ok(())
-}
-
-pub(super) fn auth(session: &mut Session, args: Args<'_>) -> Reply {
-    let (user, password) = match args {
-        [_, password] => (&b"default"[..], *password),
-        [_, user, password] => (*user, *password),
-        _ => return error("ERR syntax error"),
-    };
-    if args.len() == 2 && session.server.config.password().is_empty() {
-        return error(
-            "ERR AUTH <password> called without any password configured for the default user. \
-             Are you sure your configuration is correct?",
-        );
-    }
-    log_in(session, user, password).err().unwrap_or(Reply::OK)
 }
 
 pub(super) fn hello(session: &mut Session, args: Args<'_>) -> Reply {
@@ -91,7 +56,7 @@ pub(super) fn hello(session: &mut Session, args: Args<'_>) -> Reply {
         rest = match rest {
             [] => break,
             [word, user, password, behind @ ..] if is(word, "AUTH") => {
-                if let Err(reply) = log_in(session, user, password) {
+                if let Err(reply) = log_in(session, (b"AUTH", user, password)) {
                     return reply;
                 }
                 behind
@@ -278,13 +243,13 @@ fn kill(session: &mut Session, rest: Args<'_>) -> Reply {
             }
             it if is(it, "ADDR") => chosen.retain(|it| it.address.as_bytes() == *value),
             it if is(it, "LADDR") => chosen.retain(|it| it.local_address.as_bytes() == *value),
-            it if is(it, "USER") => match *value {
-                b"default" => {}
-                other => {
-                    let other = other.escape_ascii();
-                    return error(format!("ERR No such user '{other}'"));
+            it if is(it, "USER") => {
+                if session.server.acl.find(value).is_none() {
+                    let name = value.escape_ascii();
+                    return error(format!("ERR No such user '{name}'"));
                 }
-            },
+                chosen.retain(|it| lock(&it.user).name.as_bytes() == *value);
+            }
             it if is(it, "SKIPME") => match value {
                 it if is(it, "YES") => skips_own = true,
                 it if is(it, "NO") => skips_own = false,
@@ -306,7 +271,7 @@ fn kill(session: &mut Session, rest: Args<'_>) -> Reply {
 }
 
 /// Ends a connection; its own one after the reply.
-fn end(session: &mut Session, client: &Arc<Client>) {
+pub(super) fn end(session: &mut Session, client: &Arc<Client>) {
     if client.id == session.client.id {
         session.ends = true;
     } else {

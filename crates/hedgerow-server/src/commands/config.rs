@@ -46,6 +46,8 @@ impl Fsync {
 /// The parameters that change nothing here, with the values that clients expect.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("active-expire-effort", "1"),
+    ("acl-pubsub-default", "resetchannels"),
+    ("acllog-max-len", "128"),
     ("activedefrag", "no"),
     ("appenddirname", "appendonlydir"),
     ("appendfilename", "appendonly.aof"),
@@ -120,7 +122,6 @@ pub(crate) struct Config {
     pub(crate) slow_micros: std::sync::Arc<std::sync::atomic::AtomicI64>,
     pub(crate) slow_entries: std::sync::Arc<AtomicUsize>,
     events: ArcSwap<Vec<u8>>,
-    password: ArcSwap<String>,
 }
 
 impl Config {
@@ -138,7 +139,6 @@ impl Config {
             slow_micros: Default::default(),
             slow_entries: Default::default(),
             events: ArcSwap::default(),
-            password: ArcSwap::default(),
         };
         let clients_max = clients_max.to_string();
         for (name, value) in [
@@ -147,7 +147,6 @@ impl Config {
             ("maxclients", &clients_max),
             ("notify-keyspace-events", ""),
             ("proto-max-bulk-len", "67108864"),
-            ("requirepass", password),
             ("slowlog-log-slower-than", "10000"),
             ("slowlog-max-len", "128"),
             ("timeout", "0"),
@@ -155,6 +154,7 @@ impl Config {
             // These values are right.
             let _ = config.set(name, value);
         }
+        config.tell("requirepass", password.to_owned());
         config
     }
 
@@ -189,8 +189,19 @@ impl Config {
         self.events.load_full()
     }
 
-    pub(crate) fn password(&self) -> std::sync::Arc<String> {
-        self.password.load_full()
+    /// Returns true if new users may use all channels.
+    pub(crate) fn opens_channels(&self) -> bool {
+        let texts = lock(&self.texts);
+        texts
+            .get("acl-pubsub-default")
+            .is_some_and(|it| it == "allchannels")
+    }
+
+    /// The entries of ACL LOG.
+    pub(crate) fn refusals_max(&self) -> usize {
+        let texts = lock(&self.texts);
+        let number = texts.get("acllog-max-len").and_then(|it| it.parse().ok());
+        number.unwrap_or(0)
     }
 
     /// Adds a text that clients may read.
@@ -212,6 +223,8 @@ impl Config {
                     Ordering::Relaxed,
                 );
             }
+            "acl-pubsub-default" => one_of(value, &["allchannels", "resetchannels"])?,
+            "acllog-max-len" => drop(number()?),
             "timeout" => self.timeout.store(number()?, Ordering::Relaxed),
             "maxclients" => self
                 .clients_max
@@ -230,7 +243,6 @@ impl Config {
                 self.query_bytes.store(bytes, Ordering::Relaxed);
                 text = bytes.to_string();
             }
-            "requirepass" => self.password.store(value.to_owned().into()),
             "slowlog-log-slower-than" => {
                 let wrong = "argument couldn't be parsed into an integer";
                 self.slow_micros
@@ -270,6 +282,16 @@ impl Config {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect()
     }
+}
+
+fn one_of(value: &str, words: &[&str]) -> Result<(), String> {
+    let expected = || {
+        format!(
+            "argument(s) must be one of the following: {}",
+            words.join(", ")
+        )
+    };
+    words.contains(&value).then_some(()).ok_or_else(expected)
 }
 
 /// A number of bytes with a unit, as in a configuration file.
@@ -358,6 +380,9 @@ fn set(session: &mut Session, args: Args<'_>) -> Reply {
             true => Err("duplicate parameter".to_owned()),
             false => config.set(&name, &value),
         };
+        if name == "requirepass" {
+            session.server.acl.set_password(&value);
+        }
         seen.push(name.clone());
         if let Err(text) = result {
             for name in &seen {

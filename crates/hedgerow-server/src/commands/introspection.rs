@@ -3,8 +3,9 @@
 use super::arguments::is;
 use super::{
     ADMIN, Args, BLOCKING, COMMANDS, Command, FAST, GROWS, Keys, NO_AUTH, NO_MULTI, PUBSUB, READ,
-    SUBCOMMANDS, WRITE, find,
+    WRITE, find, full_names,
 };
+use crate::acl::{CATEGORIES, is_of};
 use crate::glob;
 use crate::resp::{Reply, error};
 use crate::session::Session;
@@ -68,6 +69,7 @@ fn facts(command: &Command) -> Reply {
         .filter(|(flag, _)| command.has(*flag))
         .map(|it| it.1);
     let flags = flags.chain(moves.then_some("movablekeys"));
+    let categories = CATEGORIES.into_iter().filter(|it| is_of(command, None, it));
     Reply::Array(vec![
         Reply::bulk(command.name),
         Reply::Integer(i64::from(command.arity)),
@@ -75,7 +77,7 @@ fn facts(command: &Command) -> Reply {
         Reply::Integer(i64::from(first)),
         Reply::Integer(i64::from(last)),
         Reply::Integer(i64::from(step)),
-        Reply::Set(vec![Reply::Line(format!("@{}", command.group()))]),
+        Reply::Set(categories.map(|it| Reply::Line(format!("@{it}"))).collect()),
         Reply::Array(Vec::new()),
         Reply::Array(Vec::new()),
         Reply::Array(Vec::new()),
@@ -91,16 +93,8 @@ fn documentation(command: &'static Command) -> (Reply, Reply) {
     (Reply::bulk(command.name), Reply::Map(facts))
 }
 
-/// The name of a command, and those of its subcommands.
-fn names(command: &'static Command) -> impl Iterator<Item = String> {
-    let subcommands = SUBCOMMANDS.iter().filter(|it| it.0 == command.name);
-    let subcommands = subcommands.flat_map(|it| it.1);
-    let full = |word: &&str| format!("{}|{word}", command.name);
-    std::iter::once(command.name.to_owned()).chain(subcommands.map(full))
-}
-
 fn list(rest: Args<'_>) -> Reply {
-    let all = COMMANDS.iter().flat_map(names);
+    let all = COMMANDS.iter().flat_map(full_names);
     match rest {
         [] => Reply::bulks(all),
         [filter, kind, value] if is(filter, "FILTERBY") => match *kind {
@@ -108,8 +102,8 @@ fn list(rest: Args<'_>) -> Reply {
                 Reply::bulks(all.filter(|name| glob::matches(value, name.as_bytes(), true)))
             }
             it if is(it, "ACLCAT") => {
-                let of_group = COMMANDS.iter().filter(|it| is(value, it.group()));
-                Reply::bulks(of_group.flat_map(names))
+                let category = String::from_utf8_lossy(value).to_lowercase();
+                Reply::bulks(super::users::of_category(&category))
             }
             it if is(it, "MODULE") => Reply::Array(Vec::new()),
             _ => error("ERR syntax error"),

@@ -202,6 +202,17 @@ fn encoding(meta: &Meta) -> &'static str {
 
 /// The bytes on disk, about: those of the entry and, for a collection, 64 for each element.
 pub(super) fn memory(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    if is(args[1], "DOCTOR") && args.len() == 2 {
+        return Ok(Reply::Text(
+            "The memory budget of the engine bounds all memory but that of buffers for clients."
+                .to_owned(),
+        ));
+    }
+    if is(args[1], "STATS") && args.len() == 2 {
+        let db = txn.db;
+        let count = Reply::Integer(txn.size(db)?);
+        return Ok(Reply::Map(vec![(Reply::bulk("keys.count"), count)]));
+    }
     if !is(args[1], "USAGE") || args.len() < 3 {
         return Err(Stop::reply(super::wrong_subcommand(args)));
     }

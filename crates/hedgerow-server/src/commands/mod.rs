@@ -37,6 +37,7 @@ pub(crate) mod introspection;
 #[cfg(feature = "lua")]
 mod scripts;
 pub(crate) mod slow_log;
+mod users;
 
 use crate::resp::Reply;
 use crate::session::Session;
@@ -151,7 +152,13 @@ impl Command {
 
 /// The subcommands of the commands that have some.
 const SUBCOMMANDS: &[(&str, &[&str])] = &[
-    ("acl", &["whoami", "users"]),
+    (
+        "acl",
+        &[
+            "cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log",
+            "save", "setuser", "users", "whoami",
+        ],
+    ),
     (
         "client",
         &[
@@ -178,7 +185,7 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
             "delete", "dump", "flush", "help", "kill", "list", "load", "restore", "stats",
         ],
     ),
-    ("memory", &["usage"]),
+    ("memory", &["doctor", "stats", "usage"]),
     (
         "object",
         &["encoding", "freq", "help", "idletime", "refcount"],
@@ -209,6 +216,29 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ),
     ("xinfo", &["consumers", "groups", "help", "stream"]),
 ];
+
+/// The subcommand that a call names, if the command has it.
+pub(crate) fn subcommand(command: &Command, args: Args<'_>) -> Option<&'static str> {
+    let of_command = SUBCOMMANDS.iter().find(|it| it.0 == command.name);
+    let (word, known) = (args.get(1)?, of_command?.1);
+    known.iter().find(|it| arguments::is(word, it)).copied()
+}
+
+/// The name of the command of a call, with its subcommand.
+pub(crate) fn full_name(command: &Command, args: Args<'_>) -> String {
+    match subcommand(command, args) {
+        Some(word) => format!("{}|{word}", command.name),
+        None => command.name.to_owned(),
+    }
+}
+
+/// The name of a command, and those of its subcommands.
+pub(crate) fn full_names(command: &'static Command) -> impl Iterator<Item = String> {
+    let subcommands = SUBCOMMANDS.iter().filter(|it| it.0 == command.name);
+    let subcommands = subcommands.flat_map(|it| it.1);
+    let full = |word: &&str| format!("{}|{word}", command.name);
+    std::iter::once(command.name.to_owned()).chain(subcommands.map(full))
+}
 
 /// The error for a subcommand that is not there, or has other arguments.
 pub(crate) fn wrong_subcommand(args: Args<'_>) -> String {

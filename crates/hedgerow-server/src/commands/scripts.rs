@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use super::arguments::{integer, is};
-use super::{ADMIN, Args, BLOCKING, NO_SCRIPT, Run, WRITE, find};
+use super::{ADMIN, Args, BLOCKING, Command, NO_SCRIPT, Run, WRITE, find, full_name};
+use crate::acl::Denied;
 use crate::clock;
 use crate::resp::{Reply, error};
 use crate::scripting::{Ended, Host, Machine, Program, Scripts, Stopped, Watch};
@@ -40,11 +41,34 @@ impl Host for Calls<'_, '_> {
 
     fn may_call(&mut self, args: &[Vec<u8>]) -> Option<bool> {
         let command = find(&args[0])?;
-        Some(command.takes(args.len()))
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let rules = self.txn.rules.as_ref();
+        let allowed = rules.is_none_or(|it| it.check(command, &args).is_ok());
+        Some(allowed && command.takes(args.len()))
     }
 }
 
 impl Calls<'_, '_> {
+    /// Checks that the user may make a call.
+    fn allow(&mut self, command: &Command, args: Args<'_>) -> Answer<()> {
+        if let Some(Err(denied)) = self.txn.rules.as_ref().map(|it| it.check(command, args)) {
+            let part = match denied {
+                Denied::Command => "run this command or subcommand",
+                Denied::Key(_) => {
+                    "access at least one of the keys mentioned in the command arguments"
+                }
+                Denied::Channel(_) => "publish to the channel mentioned in the command",
+            };
+            self.txn
+                .effects
+                .denied
+                .push((denied, full_name(command, args)));
+            let text = format!("NOPERM The user executing the script can't {part}");
+            return Err(Stop::reply(text));
+        }
+        Ok(())
+    }
+
     fn run(&mut self, args: Args<'_>) -> Answer<Reply> {
         let Some(command) = find(args[0]) else {
             return Err(Stop::reply("ERR Unknown Redis command called from script"));
@@ -68,6 +92,7 @@ impl Calls<'_, '_> {
             let text = "ERR Write commands are not allowed from read-only scripts.";
             return Err(Stop::reply(text));
         }
+        self.allow(command, args)?;
         match command.run {
             Run::Data(run) => {
                 if !self.only_reads && !self.txn.holds_all(&command.keys.of(args)) {

@@ -50,6 +50,27 @@ impl<'a> SortOptions<'a> {
         self.by.is_none_or(|by| by.contains(&b'*'))
     }
 
+    /// BY and GET read keys that are not named, so the user must be allowed to read all.
+    fn check(&self, txn: &Txn<'_>, command: &str) -> Answer<()> {
+        let reads_all = || {
+            txn.rules
+                .as_ref()
+                .is_none_or(|it| it.reads_all_keys(command))
+        };
+        let has_gets = self.gets.iter().any(|it| *it != b"#");
+        let option = match (self.by.is_some() && self.sorts(), has_gets) {
+            (true, _) => "BY",
+            (_, true) => "GET",
+            _ => return Ok(()),
+        };
+        if reads_all() {
+            return Ok(());
+        }
+        Err(Stop::reply(format!(
+            "ERR {option} option of SORT denied due to insufficient ACL permissions."
+        )))
+    }
+
     fn cut<T>(&self, items: &mut Vec<T>) {
         let Some((offset, count)) = self.limit else {
             return;
@@ -70,6 +91,7 @@ pub(super) fn sort_ro(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 
 fn run(txn: &mut Txn<'_>, args: Args<'_>, may_store: bool) -> Answer<Reply> {
     let options = SortOptions::parse(&args[2..], may_store)?;
+    options.check(txn, if may_store { "sort" } else { "sort_ro" })?;
     let mut items = items(txn, args[1], &options)?;
     if options.sorts() {
         let mut keyed = Vec::with_capacity(items.len());

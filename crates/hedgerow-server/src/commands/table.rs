@@ -7,7 +7,7 @@ use super::{
 use super::{
     administration, bits, client, config, expiry, geo, hashes, hyperloglog, info, introspection,
     keys, lists, lua, scan, sets, slow_log, sort, stream_claims, stream_groups, stream_info,
-    streams, strings, zset_range, zset_store, zsets,
+    streams, strings, users, zset_range, zset_store, zsets,
 };
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -382,8 +382,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         "Answers."),
     row(("echo", 2), FAST, Keys::None, Run::Session(client::echo),
         "Returns its argument."),
-    row(("auth", -2), NO_AUTH | FAST, Keys::None, Run::Session(client::auth),
-        "Gives the password."),
+    row(("auth", -2), NO_AUTH | FAST, Keys::None, Run::Session(users::auth),
+        "Logs a user in."),
     row(("hello", -1), NO_AUTH | FAST, Keys::None, Run::Session(client::hello),
         "Chooses the version of the protocol."),
     row(("quit", -1), NO_AUTH | FAST, Keys::None, Run::Session(client::quit),
@@ -413,8 +413,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         "Says that there is no cluster."),
     row(("monitor", 1), ADMIN | NO_MULTI, Keys::None, Run::Session(client::monitor),
         "Shows all commands."),
-    row(("acl", -2), ADMIN, Keys::None, Run::Session(administration::acl),
-        "Tells who is logged in; there is one user."),
+    row(("acl", -2), ADMIN, Keys::None, Run::Session(users::acl),
+        "Makes users and says what they may do."),
     row(("latency", -2), ADMIN | NO_EFFECT, Keys::None, Run::Session(administration::latency),
         "No latencies are collected but those of SLOWLOG."),
     row(("dbsize", 1), READ | ALL_KEYS, Keys::None, Run::Data(scan::dbsize),

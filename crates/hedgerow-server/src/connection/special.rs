@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 use super::Connection;
-use crate::commands::{Args, Command, Run, Special, seconds_to_wait};
+use crate::commands::{Args, Command, NO_AUTH, Run, Special, seconds_to_wait};
 use crate::execute::{Call, Caller};
 use crate::number;
 use crate::resp::{Reply, error};
@@ -99,16 +99,7 @@ impl Connection {
             .iter()
             .map(|it| it.args.iter().map(Vec::as_slice).collect())
             .collect();
-        let calls = queue
-            .iter()
-            .zip(&args)
-            .filter(|(it, _)| it.command.is_data());
-        let calls: Vec<Call<'_>> = calls
-            .map(|(it, args)| Call {
-                command: it.command,
-                args,
-            })
-            .collect();
+        let (calls, refused) = self.allowed(queue, &args);
         let client = self.session.client.clone();
         let expiring: Vec<u64> = self.session.watched.iter().map(|it| it.expires).collect();
         let watched: Vec<_> = self
@@ -141,8 +132,9 @@ impl Connection {
         self.session.select(outcome.db);
         let mut of_data = outcome.replies.into_iter();
         let mut replies = Vec::with_capacity(queue.len());
-        for (queued, args) in queue.iter().zip(&args) {
+        for ((queued, args), refused) in queue.iter().zip(&args).zip(refused) {
             replies.push(match queued.command.run {
+                _ if refused.is_some() => refused.unwrap_or(Reply::Null),
                 Run::Data(_) => of_data.next().unwrap_or(Reply::Null),
                 Run::Session(run) => run(&mut self.session, args),
                 Run::Connection(special) => Box::pin(self.run_special(special, args)).await,
@@ -153,6 +145,28 @@ impl Connection {
             });
         }
         Reply::Array(replies)
+    }
+
+    /// The commands of data of a transaction that the user may run now, and the errors in the
+    /// places of those that the user may not: the rules may have changed since.
+    fn allowed<'a>(
+        &self,
+        queue: &[Queued],
+        args: &'a [Vec<&'a [u8]>],
+    ) -> (Vec<Call<'a>>, Vec<Option<Reply>>) {
+        let (mut calls, mut refused) = (Vec::new(), Vec::new());
+        for (queued, args) in queue.iter().zip(args) {
+            let command = queued.command;
+            let allowed = match command.has(NO_AUTH) {
+                true => Ok(()),
+                false => self.session.allow(command, args, "multi"),
+            };
+            if command.is_data() && allowed.is_ok() {
+                calls.push(Call { command, args });
+            }
+            refused.push(allowed.err());
+        }
+        (calls, refused)
     }
 
     /// Waits with a command.

@@ -14,16 +14,16 @@
 //! cursor: the hash of the next key. Numbers are big-endian, so they sort as they count.
 
 mod databases;
+mod effects;
 mod meta;
 mod stripes;
 mod txn;
 
 pub(crate) use databases::{DATABASES, Databases, Space};
+pub(crate) use effects::{Effects, Event};
 pub(crate) use meta::{Id, Kind, LIST_MIDDLE, Meta, Text};
 pub(crate) use stripes::Stripes;
-pub(crate) use txn::{
-    Effects, Entry, Event, Held, Mode, Stop, Txn, Wanted, elements, engine_error,
-};
+pub(crate) use txn::{Entry, Held, Mode, Stop, Txn, Wanted, elements, engine_error};
 
 /// The result of a command: a reply, or the reason why there is none yet.
 pub(crate) type Answer<T> = Result<T, Stop>;

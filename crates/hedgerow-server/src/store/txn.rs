@@ -11,9 +11,11 @@ use hedgerow::{Durability, IndexedBatch, Keyspace, MemoryAnswer, Savepoint, Slic
 
 use super::Answer;
 use super::databases::{Database, Databases, Map, Space};
+use super::effects::{Effects, Event};
 use super::meta::{Kind, Meta};
 #[cfg(feature = "lua")]
 use super::stripes::Stripes;
+use crate::acl::Rules;
 use crate::resp::Reply;
 
 /// The most elements that a command walks over in memory mode: they are in a few pages.
@@ -90,57 +92,10 @@ pub(crate) type Listeners<'a> = dyn Fn(&[u8]) -> usize + Sync + 'a;
 /// A key that must be read before a command can run.
 pub(crate) type Wanted = (Keyspace, Vec<u8>);
 
-/// A change that others may be told of.
-#[derive(Debug, Clone)]
-pub(crate) struct Event {
-    pub(crate) db: usize,
-    /// The class, a letter of `notify-keyspace-events`.
-    pub(crate) class: u8,
-    pub(crate) name: &'static str,
-    pub(crate) key: Vec<u8>,
-}
-
-/// The things to do when a command's writes are committed.
-#[derive(Debug, Default)]
-pub(crate) struct Effects {
-    /// Messages for channels.
-    pub(crate) messages: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The keys that have changed, for those who watch them.
-    pub(crate) touched: Vec<(usize, Vec<u8>)>,
-    /// The keys that have something for those who wait.
-    pub(crate) ready: Vec<(usize, Vec<u8>)>,
-    pub(crate) events: Vec<Event>,
-}
-
-impl Effects {
-    fn lengths(&self) -> [usize; 4] {
-        [
-            self.touched.len(),
-            self.ready.len(),
-            self.events.len(),
-            self.messages.len(),
-        ]
-    }
-
-    fn truncate(&mut self, to: [usize; 4]) {
-        self.touched.truncate(to[0]);
-        self.ready.truncate(to[1]);
-        self.events.truncate(to[2]);
-        self.messages.truncate(to[3]);
-    }
-
-    pub(crate) fn append(&mut self, mut other: Effects) {
-        self.touched.append(&mut other.touched);
-        self.ready.append(&mut other.ready);
-        self.events.append(&mut other.events);
-        self.messages.append(&mut other.messages);
-    }
-}
-
 /// The place to which a command is undone.
 struct Begin {
     savepoint: Savepoint,
-    effects: [usize; 4],
+    effects: [usize; 5],
     sizes: [i64; super::databases::DATABASES],
     db: usize,
 }
@@ -167,6 +122,8 @@ pub(crate) struct Txn<'a> {
     /// The selected database.
     pub(crate) db: usize,
     pub(crate) resp3: bool,
+    /// The rules of the user, unless everything is allowed.
+    pub(crate) rules: Option<Arc<Rules>>,
     /// The command runs for a client that waits.
     pub(crate) is_waiting: bool,
 }
@@ -219,6 +176,7 @@ impl<'a> Txn<'a> {
             now,
             db: 0,
             resp3: false,
+            rules: None,
             is_waiting: false,
         })
     }

@@ -1,0 +1,54 @@
+//! The things to do when the writes of commands are committed.
+
+use crate::acl::Denied;
+
+/// A change that others may be told of.
+#[derive(Debug, Clone)]
+pub(crate) struct Event {
+    pub(crate) db: usize,
+    /// The class, a letter of `notify-keyspace-events`.
+    pub(crate) class: u8,
+    pub(crate) name: &'static str,
+    pub(crate) key: Vec<u8>,
+}
+
+/// The things to do when a command's writes are committed.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    /// Messages for channels.
+    pub(crate) messages: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The keys that have changed, for those who watch them.
+    pub(crate) touched: Vec<(usize, Vec<u8>)>,
+    /// The keys that have something for those who wait.
+    pub(crate) ready: Vec<(usize, Vec<u8>)>,
+    pub(crate) events: Vec<Event>,
+    /// The calls of scripts that the user may not make, with the names of the commands.
+    pub(crate) denied: Vec<(Denied, String)>,
+}
+
+impl Effects {
+    pub(super) fn lengths(&self) -> [usize; 5] {
+        [
+            self.touched.len(),
+            self.ready.len(),
+            self.events.len(),
+            self.messages.len(),
+            self.denied.len(),
+        ]
+    }
+
+    pub(super) fn truncate(&mut self, to: [usize; 5]) {
+        self.touched.truncate(to[0]);
+        self.ready.truncate(to[1]);
+        self.events.truncate(to[2]);
+        self.messages.truncate(to[3]);
+        self.denied.truncate(to[4]);
+    }
+
+    pub(crate) fn append(&mut self, mut other: Effects) {
+        self.touched.append(&mut other.touched);
+        self.ready.append(&mut other.ready);
+        self.events.append(&mut other.events);
+        self.messages.append(&mut other.messages);
+    }
+}
