@@ -143,7 +143,7 @@ class HedgerowKeyValueStore extends HedgerowStore implements KeyValueStore<Bytes
     }
 
     private KeyValueIterator<Bytes, byte[]> iterate(KeyRange range) {
-        return call(() -> new StoreIterator(name, keyspace.iterate(range), iterators()));
+        return call(() -> new StoreIterator(this, keyspace.iterate(range)));
     }
 
     @Override

@@ -1,6 +1,7 @@
 package io.hedgerow.kafka;
 
 import io.hedgerow.Batch;
+import io.hedgerow.CorruptionException;
 import io.hedgerow.HedgerowException;
 import io.hedgerow.Keyspace;
 import java.util.Collection;
@@ -15,6 +16,7 @@ import org.apache.kafka.common.metrics.Sensor;
 import org.apache.kafka.streams.StreamsConfig.InternalConfig;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.ProcessorStateException;
+import org.apache.kafka.streams.errors.TaskCorruptedException;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.StateStoreContext;
 import org.apache.kafka.streams.processor.internals.ChangelogRecordDeserializationHelper;
@@ -82,6 +84,9 @@ abstract class HedgerowStore implements StateStore {
             identity = StoreIdentity.open(database, context, name);
             openKeyspaces(identity.keyspaceName());
             position = identity.position();
+        } catch (CorruptionException e) {
+            database.close();
+            throw corrupted(e);
         } catch (RuntimeException e) {
             database.close();
             throw e;
@@ -148,9 +153,19 @@ abstract class HedgerowStore implements StateStore {
             return body.get();
         } catch (IllegalStateException e) {
             throw new InvalidStateStoreException("Store " + name + " is currently closed", e);
+        } catch (CorruptionException e) {
+            throw corrupted(e);
         } catch (HedgerowException e) {
             throw new ProcessorStateException("Error in store " + name + ": " + e.getMessage(), e);
         }
+    }
+
+    /** Gives up the state, which Streams restores when it has opened the task again. */
+    private TaskCorruptedException corrupted(CorruptionException e) {
+        identity.forget();
+        return new TaskCorruptedException(
+                Set.of(context.taskId()),
+                new ProcessorStateException("the files of store " + name + " are damaged", e));
     }
 
     /** Makes a call that writes the record of the context. */

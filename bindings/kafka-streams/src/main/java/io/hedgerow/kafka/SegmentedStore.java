@@ -9,14 +9,18 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
-import java.util.Comparator;
+import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Objects;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.processor.StateStore;
+import org.apache.kafka.streams.processor.StateStoreContext;
 import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.internals.CachingWindowStore;
+import org.apache.kafka.streams.state.internals.WrappedStateStore;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -35,8 +39,13 @@ abstract class SegmentedStore extends HedgerowStore {
     private final long retention;
     private final long interval;
     private final boolean timeIndexed;
+    /** Streams' cache for windows stands above the store: it merges its own entries by key. */
+    private boolean cached;
+
     private Segments segments;
     private Keyspace times;
+    /** The time up to which the time index was cleared. */
+    private long indexedFrom;
     private Dropped dropped;
     private volatile long streamTime = ConsumerRecord.NO_TIMESTAMP;
 
@@ -47,6 +56,16 @@ abstract class SegmentedStore extends HedgerowStore {
         this.retention = retention;
         this.interval = interval;
         this.timeIndexed = timeIndexed;
+    }
+
+    @Override
+    public void init(StateStoreContext context, StateStore root) {
+        StateStore above = root;
+        while (above instanceof WrappedStateStore && !cached) {
+            cached = above instanceof CachingWindowStore;
+            above = ((WrappedStateStore<?, ?, ?>) above).wrapped();
+        }
+        super.init(context, root);
     }
 
     @Override
@@ -98,8 +117,9 @@ abstract class SegmentedStore extends HedgerowStore {
         Keyspace segment = segments.forWriting(time, streamTime);
         if (timeIndexed) {
             long oldest = segments.begin(streamTime - retention);
-            if (oldest > 0 && times.first().filter(it -> time(it) < oldest).isPresent()) {
+            if (oldest > indexedFrom) {
                 times.deleteRange(KeyRange.all().to(timeKey(oldest)));
+                indexedFrom = oldest;
             }
         }
         return segment;
@@ -116,10 +136,6 @@ abstract class SegmentedStore extends HedgerowStore {
 
     private static byte[] timeKey(long time) {
         return ByteBuffer.allocate(Long.BYTES).putLong(time).array();
-    }
-
-    private static long time(Entry indexed) {
-        return ByteBuffer.wrap(indexed.key()).getLong();
     }
 
     /** Records that will have expired at the end of them all are left out. */
@@ -168,14 +184,13 @@ abstract class SegmentedStore extends HedgerowStore {
         }
         KeyRange forwards = keys.range(keyFrom, keyTo, first, to);
         KeyRange range = forward ? forwards : forwards.reversed();
-        boolean byTime = timeIndexed && keyFrom == null && keyTo == null && to < Long.MAX_VALUE;
-        Comparator<byte[]> order = Arrays::compareUnsigned;
+        boolean byTime = timeIndexed && keyFrom == null && keyTo == null;
         return new SegmentIterator(
                 this,
                 segments.between(first, keys.latest(to), forward).iterator(),
                 segment ->
                         byTime
-                                ? byTime(segment, first, to, range, forward ? order : order.reversed())
+                                ? byTime(segment, first, to, range, cached, !forward)
                                 : scan(segment, range),
                 stored -> keys.contains(stored, keyFrom, keyTo, first, to));
     }
@@ -187,7 +202,7 @@ abstract class SegmentedStore extends HedgerowStore {
     }
 
     private StoreIterator scan(Keyspace segment, KeyRange range) {
-        return new StoreIterator(name, segment.iterate(range), iterators());
+        return new StoreIterator(this, segment.iterate(range));
     }
 
     /** The entries whose time is between two, in its order. The store must have a time index. */
@@ -195,13 +210,18 @@ abstract class SegmentedStore extends HedgerowStore {
         return new SegmentIterator(
                 this,
                 segments.between(from, to, true).iterator(),
-                segment -> byTime(segment, from, to, KeyRange.all(), null),
+                segment -> byTime(segment, from, to, KeyRange.all(), false, false),
                 stored -> from <= keys.time(stored) && keys.time(stored) <= to);
     }
 
-    /** The entries of a segment and a short time, in an order of keys; of a long time, a range of it. */
+    /**
+     * The entries of a segment and a short time; of a long time, all of a range of it, by key.
+     *
+     * @param byKey true to sort them by key, false by time
+     * @param reverse true for the last one first, as the range is
+     */
     private Iterator<KeyValue<Bytes, byte[]>> byTime(
-            Keyspace segment, long from, long to, KeyRange range, Comparator<byte[]> order) {
+            Keyspace segment, long from, long to, KeyRange range, boolean byKey, boolean reverse) {
         List<byte[]> found = new ArrayList<>();
         try (EntryIterator indexed = times.iterate(timeRange(from, to))) {
             while (indexed.hasNext()) {
@@ -214,8 +234,11 @@ abstract class SegmentedStore extends HedgerowStore {
                 }
             }
         }
-        if (order != null) {
-            found.sort(order);
+        if (byKey) {
+            found.sort(Arrays::compareUnsigned);
+        }
+        if (reverse) {
+            Collections.reverse(found);
         }
         return found.stream()
                 .map(it -> KeyValue.pair(Bytes.wrap(it), segment.get(it)))

@@ -42,10 +42,12 @@ final class StoreIdentity {
     private final Keyspace offsets;
     private final String store;
     private final String task;
+    private final Path marker;
     private final String identity;
 
     private StoreIdentity(
-            ProcessDatabase database, String store, String task, String identity) {
+            ProcessDatabase database, String store, String task, Path marker, String identity) {
+        this.marker = marker;
         this.database = database;
         this.store = store;
         this.task = task;
@@ -62,7 +64,8 @@ final class StoreIdentity {
     static StoreIdentity open(ProcessDatabase database, StateStoreContext context, String store) {
         Path marker = marker(context.stateDir().toPath(), store);
         StoreIdentity identity =
-                new StoreIdentity(database, store, context.taskId().toString(), read(marker));
+                new StoreIdentity(
+                        database, store, context.taskId().toString(), marker, read(marker));
         boolean exactlyOnce =
                 StreamsConfig.EXACTLY_ONCE_V2.equals(
                         context.appConfigs().get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG));
@@ -113,6 +116,15 @@ final class StoreIdentity {
                             .equals(identity);
         } catch (IOException e) {
             return false;
+        }
+    }
+
+    /** Makes the next open start with an empty store. */
+    void forget() {
+        try {
+            Files.deleteIfExists(marker);
+        } catch (IOException e) {
+            throw new ProcessorStateException("cannot remove " + marker, e);
         }
     }
 

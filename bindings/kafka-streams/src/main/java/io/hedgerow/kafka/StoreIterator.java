@@ -3,7 +3,6 @@ package io.hedgerow.kafka;
 import io.hedgerow.Entry;
 import io.hedgerow.EntryIterator;
 import java.util.NoSuchElementException;
-import java.util.Set;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
@@ -11,25 +10,23 @@ import org.apache.kafka.streams.state.KeyValueIterator;
 
 /** The entries of a range of a store, as they were when it was made. */
 final class StoreIterator implements KeyValueIterator<Bytes, byte[]> {
-    private final String store;
+    private final HedgerowStore store;
     private final EntryIterator entries;
-    private final Set<AutoCloseable> open;
     private volatile boolean closed;
 
     /** Adds itself to the store's open iterators, until it is closed. */
-    StoreIterator(String store, EntryIterator entries, Set<AutoCloseable> open) {
+    StoreIterator(HedgerowStore store, EntryIterator entries) {
         this.store = store;
         this.entries = entries;
-        this.open = open;
-        open.add(this);
+        store.iterators().add(this);
     }
 
     @Override
     public synchronized boolean hasNext() {
         if (closed) {
-            throw new InvalidStateStoreException("the iterator of store " + store + " is closed");
+            throw new InvalidStateStoreException("the iterator of store " + store.name + " is closed");
         }
-        return entries.hasNext();
+        return store.call(entries::hasNext);
     }
 
     @Override
@@ -47,14 +44,15 @@ final class StoreIterator implements KeyValueIterator<Bytes, byte[]> {
 
     private void check() {
         if (!hasNext()) {
-            throw new NoSuchElementException("the iterator of store " + store + " has no more entries");
+            throw new NoSuchElementException(
+                    "the iterator of store " + store.name + " has no more entries");
         }
     }
 
     @Override
     public synchronized void close() {
         closed = true;
-        open.remove(this);
+        store.iterators().remove(this);
         entries.close();
     }
 }

@@ -15,9 +15,12 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Random;
+import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
@@ -158,6 +161,57 @@ class StoreTest {
         assertThrows(TaskCorruptedException.class, () -> open("counts"));
         store.close();
         open("counts").close();
+    }
+
+    /** Bytes of a table are changed: the store gives its state up, and is empty when it is opened again. */
+    @Test
+    void aDamagedTableEndsInARestore() throws IOException {
+        Random random = new Random(1);
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        for (int i = 0; i < 20_000; i++) {
+            byte[] value = new byte[100];
+            random.nextBytes(value);
+            store.put(key("k" + i), value);
+        }
+        store.commit(Map.of(FIRST, 20_000L));
+        store.close();
+        try (SharedHedgerow db = SharedHedgerow.open(database(), new Options())) {
+            db.database().flush().await();
+        }
+        damage();
+        KeyValueStore<Bytes, byte[]> damaged = open("counts");
+        TaskCorruptedException e =
+                assertThrows(
+                        TaskCorruptedException.class,
+                        () -> {
+                            try (KeyValueIterator<Bytes, byte[]> all = damaged.all()) {
+                                all.forEachRemaining(it -> {});
+                            }
+                        });
+        assertEquals(1, e.corruptedTasks().size());
+        damaged.close();
+        KeyValueStore<Bytes, byte[]> again = open("counts");
+        assertNull(again.get(key("k1")));
+        assertNull(again.committedOffset(FIRST), "everything is restored");
+        again.close();
+    }
+
+    /** Changes bytes in the middle of every big file that is not the log. */
+    private void damage() throws IOException {
+        int damaged = 0;
+        try (Stream<Path> files = Files.walk(database())) {
+            for (Path file : (Iterable<Path>) files.filter(Files::isRegularFile)::iterator) {
+                if (file.toString().endsWith(".table") && Files.size(file) > 100_000) {
+                    byte[] bytes = Files.readAllBytes(file);
+                    for (int i = bytes.length / 4; i < bytes.length / 2; i += 100) {
+                        bytes[i] ^= 0x55;
+                    }
+                    Files.write(file, bytes);
+                    damaged++;
+                }
+            }
+        }
+        assertTrue(damaged > 0, "there should be a table");
     }
 
     @Test
