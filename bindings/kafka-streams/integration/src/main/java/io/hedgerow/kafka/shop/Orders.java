@@ -1,0 +1,71 @@
+package io.hedgerow.kafka.shop;
+
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.LongSerializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/** Sends orders of random customers, and keeps what their sums and windows must be. */
+final class Orders extends Thread {
+    private final String address;
+    private final int customers;
+    private final int perSecond;
+    private final long count;
+    private final Random random = new Random(1);
+    private volatile boolean ended;
+    final Map<String, Long> sums = new ConcurrentHashMap<>();
+    final Map<String, Long> windows = new ConcurrentHashMap<>();
+
+    /** Orders at a rate, until their number is reached. */
+    Orders(String address, int customers, int perSecond, long count) {
+        super("orders");
+        setDaemon(true);
+        this.address = address;
+        this.customers = customers;
+        this.perSecond = perSecond;
+        this.count = count;
+    }
+
+    static Map<String, Object> config(String address) {
+        return Map.of(
+                "bootstrap.servers", address, "acks", "all", "enable.idempotence", "true",
+                "linger.ms", 5);
+    }
+
+    @Override
+    public void run() {
+        try (KafkaProducer<String, Long> producer =
+                new KafkaProducer<>(config(address), new StringSerializer(), new LongSerializer())) {
+            long began = System.currentTimeMillis();
+            for (long sent = 0; sent < count && !ended; sent++) {
+                // A time of one clock, so that no order comes too late for its window.
+                long now = System.currentTimeMillis();
+                long ahead = began + 1000 * sent / perSecond - now;
+                if (ahead > 0) {
+                    Thread.sleep(ahead);
+                }
+                send(producer, now);
+            }
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private void send(KafkaProducer<String, Long> producer, long now) {
+        String customer = "customer-" + random.nextInt(customers);
+        long amount = 1 + random.nextInt(100);
+        sums.merge(customer, amount, Long::sum);
+        long window = now - now % Instance.WINDOW.toMillis();
+        windows.merge(customer + "@" + window, 1L, Long::sum);
+        producer.send(new ProducerRecord<>(Instance.ORDERS, null, now, customer, amount));
+    }
+
+    /** Ends when all orders are acknowledged. */
+    void end() throws InterruptedException {
+        ended = true;
+        join();
+    }
+}
