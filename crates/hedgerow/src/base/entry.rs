@@ -120,14 +120,10 @@ impl Flags {
     pub(crate) const NONE: Flags = Flags(0);
     /// The value begins with its time of expiry ([`crate::base::expiry`]).
     pub(crate) const EXPIRES: Flags = Flags(1);
-    /// The writer had read the key and found nothing (SlimDB section 3.2, the non-blind write). It
-    /// is no longer written.
-    #[allow(dead_code, reason = "older databases have entries with it")]
-    pub(crate) const KNOWN_ABSENT: Flags = Flags(2);
     /// The value of an operand begins with the number of the oldest operand that it covers
     /// ([`covered`]).
     pub(crate) const COVERS: Flags = Flags(4);
-    const KNOWN: u8 = 7;
+    const KNOWN: u8 = 5;
 
     #[inline]
     pub(crate) fn from_bits(bits: u8) -> Result<Flags> {

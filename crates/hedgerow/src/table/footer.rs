@@ -6,6 +6,7 @@ use std::path::Path;
 use hedgerow_io::RandomRead;
 use hedgerow_mem::PageMut;
 
+use crate::base::codec::features::check_version;
 use crate::base::codec::{ByteReader, checksum};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_order;
@@ -20,7 +21,7 @@ use crate::base::table_meta::TableMeta;
 /// The size of the footer.
 pub(super) const BYTES: usize = 96;
 const MAGIC: [u8; 8] = *b"hedgeTBL";
-const VERSION: u32 = 0;
+const VERSION: u32 = 1;
 /// The known features of each word. Files with an unknown incompatible feature are refused. Tables
 /// never change, so unknown read-only compatible features do not matter.
 const INCOMPATIBLE_KNOWN: u32 = 0;
@@ -141,11 +142,12 @@ impl Footer {
         let _read_only_compatible = reader.u32("read-only compatible features")?;
         let incompatible = reader.u32("incompatible features")?;
         let version = reader.u32("format version")?;
-        if version > VERSION || incompatible & !INCOMPATIBLE_KNOWN != 0 {
+        check_version("a table", VERSION, version)?;
+        if incompatible & !INCOMPATIBLE_KNOWN != 0 {
             return Err(Error::new(
                 ErrorKind::FormatVersion,
                 format!(
-                    "expected a table of version {VERSION} at most with features within {INCOMPATIBLE_KNOWN:#x}, found version {version} and features {incompatible:#x}"
+                    "expected a table with features within {INCOMPATIBLE_KNOWN:#x}, found {incompatible:#x}"
                 ),
             ));
         }
@@ -329,7 +331,7 @@ mod tests {
         let incompatible = BYTES - 8 - 4 - 4 - 4;
         for at in [incompatible, incompatible + 4] {
             let mut bytes = footer().encode(9);
-            bytes[at] |= 1;
+            bytes[at] ^= 1;
             let error = Footer::decode(&resealed(bytes, 9), 9).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::FormatVersion);
         }

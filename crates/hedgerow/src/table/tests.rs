@@ -176,10 +176,6 @@ impl Random {
                 kind: Kind::Merge,
                 flags: Flags::NONE,
             },
-            2 => Tag {
-                kind: Kind::Put,
-                flags: Flags::KNOWN_ABSENT,
-            },
             _ => Tag::PUT,
         }
     }

@@ -61,7 +61,7 @@ fn write_seeds() {
         file.write(bytes).unwrap();
         file.sync().unwrap();
     };
-    let (_, bytes) = read_dir(&golden.join("db-v0")).remove(0);
+    let (_, bytes) = read_dir(&golden.join("0.1/plain")).remove(0);
     write("manifest", "golden", &bytes);
     for (i, edit) in manifest::replay_bytes(&bytes)
         .unwrap()
@@ -71,14 +71,14 @@ fn write_seeds() {
     {
         write("edit", &format!("golden-{i:02}"), &encode_edit(edit));
     }
-    for (name, bytes) in read_dir(&golden.join("db-v0/log")) {
+    for (name, bytes) in read_dir(&golden.join("0.1/plain/log")) {
         write("log_segment", &name, &bytes);
         // Behind the two headers: docs/format.
         let payload = u32::from_le_bytes(bytes[68..72].try_into().unwrap()) as usize;
         let operations = [&bytes[76..77], &bytes[96..96 + payload]].concat();
         write("log_operations", &name, &operations);
     }
-    for (name, bytes) in read_dir(&golden.join("db-v0/tables")) {
+    for (name, bytes) in read_dir(&golden.join("0.1/plain/tables")) {
         write("table", &name, &bytes);
     }
     for (name, form) in [("tail", Form::Tail), ("array", Form::Array)] {

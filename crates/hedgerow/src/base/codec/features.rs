@@ -48,14 +48,9 @@ impl Features {
         })
     }
 
-    /// Refuses a file that a program with `version_max` and no features cannot read.
-    pub(crate) fn check_readable(&self, what: &str, version_max: u32) -> Result<()> {
-        if self.version > version_max {
-            return Err(refused(format!(
-                "expected {what} of version {version_max} at most, found {}",
-                self.version
-            )));
-        }
+    /// Refuses a file that a program with `version` and no features cannot read.
+    pub(crate) fn check_readable(&self, what: &str, version: u32) -> Result<()> {
+        check_version(what, version, self.version)?;
         if self.incompatible != 0 {
             return Err(refused(format!(
                 "{what} uses unknown features {:#x}",
@@ -75,6 +70,20 @@ impl Features {
             self.read_only_compatible
         )))
     }
+}
+
+/// Refuses a file of another version: a later one, or 0, which programs before release 0.1 wrote.
+pub(crate) fn check_version(what: &str, expected: u32, found: u32) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let hint = match found {
+        0 => ": dump the database with the program that wrote it, and load it",
+        _ => "",
+    };
+    Err(refused(format!(
+        "expected {what} of version {expected}, found {found}{hint}"
+    )))
 }
 
 fn refused(message: String) -> Error {

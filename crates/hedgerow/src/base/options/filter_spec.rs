@@ -6,7 +6,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{KeyOrder, check_range};
-use crate::base::codec::ByteReader;
 use crate::base::error::{Error, Result};
 
 pub(crate) const FINGERPRINT_BITS_MIN: u8 = 4;
@@ -92,32 +91,6 @@ impl FilterSpec {
             FilterSpec::Cluster { bits_per_key } => FilterSpec::Bloom { bits_per_key },
             own => own,
         }
-    }
-
-    /// The filter with this code in the designs of old manifests; `None` if there is none.
-    pub(crate) fn of_code(code: u64, reader: &mut ByteReader<'_>) -> Result<Option<FilterSpec>> {
-        let bits = "filter bits per key";
-        Ok(Some(match code {
-            0 => FilterSpec::None,
-            1 => FilterSpec::Bloom {
-                bits_per_key: f32::from_bits(reader.u32(bits)?),
-            },
-            2 => FilterSpec::Monkey { bits_per_key: None },
-            3 => FilterSpec::Monkey {
-                bits_per_key: Some(f32::from_bits(reader.u32(bits)?)),
-            },
-            4 => FilterSpec::Cuckoo {
-                fingerprint_bits: reader.u8("fingerprint bits")?,
-            },
-            5 | 6 => FilterSpec::MultiLevelCuckoo {
-                fingerprint_bits: reader.u8("fingerprint bits")?,
-                unique: code == 6,
-            },
-            7 => FilterSpec::Cluster {
-                bits_per_key: f32::from_bits(reader.u32(bits)?),
-            },
-            _ => return Ok(None),
-        }))
     }
 
     /// Returns true if one filter answers for several runs.

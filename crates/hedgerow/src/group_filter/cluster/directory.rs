@@ -2,9 +2,10 @@
 //! of each page. The format is in `docs/format/cluster.md`.
 
 use crate::base::codec::checksum::{agree, place, seeded};
+use crate::base::codec::features::check_version;
 use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::{KeyspaceId, PartitionId};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::group_filter::Owner;
 
@@ -12,7 +13,7 @@ use super::{Extent, PAGE_BYTES, POSITION_BITS, STRIPES_MAX, Stripe};
 use crate::table::filter::small_bloom;
 
 const MAGIC: [u8; 8] = *b"hedgeclu";
-const VERSION: u32 = 0;
+const VERSION: u32 = 1;
 /// The last bytes of the file.
 pub(crate) const TAIL_BYTES: usize = 28;
 
@@ -224,12 +225,7 @@ impl Tail {
             &bytes[..end],
             reader.u32("checksum")?,
         )?;
-        if version != VERSION {
-            return Err(Error::new(
-                ErrorKind::FormatVersion,
-                format!("expected a cluster of version {VERSION}, found {version}"),
-            ));
-        }
+        check_version("a cluster", VERSION, version)?;
         Ok(Tail {
             pages,
             directory_bytes,

@@ -2,14 +2,15 @@
 //! The format is in `docs/format/multi_level_cuckoo.md`.
 
 use crate::base::codec::checksum::{agree, place, seeded};
+use crate::base::codec::features::check_version;
 use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::{KeyspaceId, PartitionId};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::group_filter::Owner;
 
 const MAGIC: [u8; 8] = *b"hedgeflt";
-const VERSION: u32 = 0;
+const VERSION: u32 = 1;
 /// The bytes before the list of runs.
 pub(crate) const PREFIX_BYTES: usize = 32;
 
@@ -50,12 +51,7 @@ impl Prefix {
             &bytes[..reader.position()],
             reader.u32("checksum")?,
         )?;
-        if version != VERSION {
-            return Err(Error::new(
-                ErrorKind::FormatVersion,
-                format!("expected a filter of version {VERSION}, found {version}"),
-            ));
-        }
+        check_version("a filter", VERSION, version)?;
         Ok(Prefix {
             list_bytes,
             filter_bytes,

@@ -412,12 +412,12 @@ mod tests {
     type Version = (Vec<u8>, SeqNo, Tag, Option<Vec<u8>>);
 
     fn entries() -> Vec<Version> {
-        let known_absent = Tag {
-            kind: Kind::Put,
-            flags: Flags::KNOWN_ABSENT,
+        let operand = Tag {
+            kind: Kind::Merge,
+            flags: Flags::NONE,
         };
         let entry = |i: u64| {
-            let tag = [Tag::PUT, Tag::DELETE, known_absent, Tag::PUT][i as usize % 4];
+            let tag = [Tag::PUT, Tag::DELETE, operand, Tag::PUT][i as usize % 4];
             let value = (i % 4 != 3).then(|| vec![i as u8; (i as usize * 7) % 300]);
             let key = vec![b'k'; 1 + i as usize * 13 % 200];
             (key, SeqNo(9000 - i * 31), tag, value)

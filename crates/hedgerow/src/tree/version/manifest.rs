@@ -28,7 +28,7 @@ pub(crate) const FILE_NAME: &str = "MANIFEST";
 /// The name while it is being written.
 pub(crate) const NEW_FILE_NAME: &str = "MANIFEST.new";
 /// The version of the format.
-pub(crate) const VERSION: u32 = 0;
+pub(crate) const VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"hedgeman";
 /// The size of the header; the first record begins here.

@@ -19,7 +19,7 @@ pub(crate) const SHORT_HEADER_BYTES: usize = 12;
 /// Records start at multiples of this.
 pub(crate) const RECORD_ALIGN: usize = 4;
 /// The version of the log's format.
-pub(crate) const VERSION: u32 = 0;
+pub(crate) const VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"hedgelog";
 /// This bit in the place of a full record's payload size marks a short record.
 const SHORT: u32 = 1 << 31;

@@ -33,12 +33,8 @@ fn versions() -> Vec<Version> {
                 key: key.clone().into_bytes(),
                 seqno: 5_000 - age * 40 - u64::from(i),
                 tag: match age % 4 {
-                    0 => Tag::PUT,
+                    0 | 2 => Tag::PUT,
                     1 => Tag::DELETE,
-                    2 => Tag {
-                        kind: Kind::Put,
-                        flags: Flags::KNOWN_ABSENT,
-                    },
                     _ => Tag {
                         kind: Kind::Merge,
                         flags: Flags::NONE,

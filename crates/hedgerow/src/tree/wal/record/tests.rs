@@ -24,7 +24,7 @@ fn owned(op: Op<'_>) -> (u32, Tag, Vec<u8>, Vec<u8>) {
 }
 
 fn any_tag() -> impl Strategy<Value = Tag> {
-    (0u8..=4, 0u8..=3).prop_map(|(kind, flags)| Tag {
+    (0u8..=4, 0u8..=1).prop_map(|(kind, flags)| Tag {
         kind: Kind::from_code(kind).unwrap(),
         flags: Flags::from_bits(flags).unwrap(),
     })
