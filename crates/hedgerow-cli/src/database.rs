@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
-use hedgerow::{Builder, Db, ErrorKind, Keyspace, LevelPaths};
+use hedgerow::{Builder, Db, Keyspace, LevelPaths};
 
 use crate::advise::profile;
 use crate::arguments;
@@ -78,7 +78,7 @@ impl DatabaseArguments {
     }
 
     pub(crate) fn open_to_write(&self) -> Result<Db, Failure> {
-        self.open(self.existing()?.create_if_missing(false))
+        Ok(self.existing()?.create_if_missing(false).open()?)
     }
 
     fn open_or_create(&self) -> Result<Db, Failure> {
@@ -90,15 +90,7 @@ impl DatabaseArguments {
             );
             return Err(Failure::new(Exit::Usage, message));
         }
-        self.open(self.builder())
-    }
-
-    /// Opens the database to write. An error because it is open already names the process.
-    fn open(&self, builder: Builder) -> Result<Db, Failure> {
-        builder.open().map_err(|error| match error.kind() {
-            ErrorKind::Locked => Failure::locked(&self.db),
-            _ => error.into(),
-        })
+        Ok(self.builder().open()?)
     }
 
     /// A builder for the database.

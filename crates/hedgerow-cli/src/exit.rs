@@ -99,7 +99,7 @@ impl Failure {
     }
 
     /// A database is open for writing in another process.
-    pub(crate) fn locked(dir: &Path) -> Failure {
+    fn locked(dir: &Path) -> Failure {
         let process = lock_holder(&dir.join("LOCK")).map_or_else(
             || "another process".to_owned(),
             |(number, name)| format!("process {number} (`{name}`)"),
@@ -170,6 +170,9 @@ fn lock_holder(path: &Path) -> Option<(u32, String)> {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
+        if let (ErrorKind::Locked, Some(dir)) = (error.kind(), error.path()) {
+            return Failure::locked(dir);
+        }
         let exit = match error.kind() {
             // The call to fix is the command line.
             ErrorKind::InvalidArgument => Exit::Usage,

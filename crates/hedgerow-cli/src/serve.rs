@@ -22,7 +22,7 @@ Ctrl-C or SIGTERM ends it; everything is durable then.";
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
     /// The directory of the database; made if it is missing
-    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    #[arg(long, env = "HEDGEROW_DB", value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     db: std::path::PathBuf,
 
     /// The port

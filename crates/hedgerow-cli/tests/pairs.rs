@@ -210,7 +210,15 @@ fn reading_works_beside_a_writer_and_writing_does_not() {
     let writer = Db::open(place.db()).unwrap();
     assert_eq!(place.text("get", &["ada"]), "1815\n");
     assert_eq!(place.text("count", &NONE), "4\n");
-    fails_saying(&place.run("put", &["ada", "1"]), 5, &["the only writer"]);
+    for (name, more) in [
+        ("put", &["ada", "1"][..]),
+        ("repair", &[]),
+        ("bench", &["fillseq"]),
+        ("serve", &["--port", "0"]),
+    ] {
+        let process = format!("process {}", std::process::id());
+        fails_saying(&place.run(name, more), 5, &["the only writer", &process]);
+    }
     assert_eq!(
         failure(&place.run("del", &["--json", "ada"]), 5)["kind"],
         "locked"
@@ -232,6 +240,15 @@ fn only_put_and_load_make_a_database() {
         ("repair", &[]),
         ("compact", &[]),
         ("checkpoint", &["copy"]),
+        ("stats", &[]),
+        ("advise", &[]),
+        ("largest", &[]),
+        ("changes", &["--since", "0"]),
+        ("clear", &["default"]),
+        ("drop", &["default"]),
+        ("rename", &["default", "other"]),
+        ("retune", &["--policy", "leveling:4"]),
+        ("export", &["file"]),
     ] {
         fails_saying(
             &place.run(name, more),

@@ -18,6 +18,11 @@ pub(super) struct Point {
 }
 
 impl Point {
+    /// The best tree, as text.
+    pub(super) fn tree(&self) -> Option<String> {
+        self.best.as_ref().map(|best| best.tree.to_string())
+    }
+
     pub(super) fn object(&self) -> Value {
         let best = self.best.as_ref();
         json!({

@@ -247,6 +247,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         output.line(format_args!("{}", row(&prediction, name, &expected.tree)));
     }
     print_curve(&curve, arguments.memory_budget, output);
+    let trees = shown.iter().map(|it| it.tree.to_string());
+    let others = curve.iter().filter_map(Point::tree);
+    print_legend(&trees.chain(others).collect::<Vec<_>>(), output);
     if let Some(path) = &arguments.picture {
         picture(path, &workload.mix, &curve)?;
         output.line(format_args!("\nwrote {}", path.display()));
@@ -317,6 +320,36 @@ fn print_designs(designs: &[Advice], output: &mut Output) {
         let row = row(&advice.prediction, &geometry_text(advice), &advice.tree);
         output.line(format_args!("{row}"));
     }
+}
+
+/// The short forms of trees, and the words for them.
+const SHORT_FORMS: [(&str, &str); 8] = [
+    ("K", "`K4` at most 4 runs"),
+    ("F", "`F` fence pointers in memory"),
+    ("-", "`-` a paged index"),
+    ("T", "`T` a three-level index"),
+    ("B", "`B10.0` Bloom filters of 10.0 bits per key"),
+    ("C", "`C12.0` cuckoo filters of 12.0 bits per key"),
+    ("M", "`M14.0` a filter for all runs, 14.0 bits per key"),
+    ("%", "`~30%` of its data in memory"),
+];
+
+/// Explains the short forms that are in the tables.
+fn print_legend(trees: &[String], output: &mut Output) {
+    output.heading("Short forms", "");
+    output.line(format_args!(
+        "  A tree is its levels, the smallest first. T is a ratio of sizes, c the scaling factor of Garnering."
+    ));
+    let has = |form: &str| trees.iter().any(|tree| tree.contains(form));
+    let mut said: Vec<&str> = SHORT_FORMS
+        .into_iter()
+        .filter(|(form, _)| has(form))
+        .map(|(_, words)| words)
+        .collect();
+    if has("*") {
+        said.push("`*` all of its data in memory");
+    }
+    output.line(format_args!("  A level: {}.", said.join("; ")));
 }
 
 fn row(it: &Prediction, ratios: &str, tree: &Tree) -> String {

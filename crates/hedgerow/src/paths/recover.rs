@@ -186,11 +186,9 @@ pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn Fil
     storage.lock(&path).map_err(|e| match e.kind() {
         std::io::ErrorKind::WouldBlock => Error::new(
             ErrorKind::Locked,
-            format!(
-                "{} is open for writing elsewhere; `read_only` works beside that",
-                dir.display()
-            ),
-        ),
+            "expected to be the only writer (`read_only` is not one), found another",
+        )
+        .at(dir, None),
         _ => Error::io("lock", &path, e),
     })
 }
