@@ -50,10 +50,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         if io::stdout().is_terminal() {
             bar.set_draw_target(ProgressDrawTarget::hidden());
         }
-        let mut sink = format.sink(io::stdout().lock(), encoding);
+        let mut sink = format.sink(io::stdout().lock(), encoding)?;
         return write(&mut stored, &mut *sink, &bar, |e| Failure::output(&e)).map(drop);
     };
-    let mut sink = format.sink(create(file)?, encoding);
+    let mut sink = format.sink(create(file)?, encoding)?;
     let entries = write(&mut stored, &mut *sink, &bar, |e| {
         Failure::io("write", file, &e)
     })?;

@@ -20,6 +20,7 @@ mod dump;
 mod explain;
 mod export;
 mod get;
+mod import;
 mod ingest;
 mod inspect;
 mod keyspaces;
@@ -78,6 +79,7 @@ enum Command {
     Del(del::Arguments),
     Scan(scan::Arguments),
     Count(count::Arguments),
+    Import(import::Arguments),
     Load(load::Arguments),
     Dump(dump::Arguments),
     Ingest(ingest::Arguments),
@@ -138,6 +140,7 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
         Command::Del(arguments) => del::run(arguments, &mut output)?,
         Command::Scan(arguments) => scan::run(arguments, &output)?,
         Command::Count(arguments) => count::run(arguments, &mut output)?,
+        Command::Import(arguments) => import::run(arguments, &mut output)?,
         Command::Load(arguments) => load::run(arguments, &mut output)?,
         Command::Dump(arguments) => dump::run(arguments, &mut output)?,
         Command::Ingest(arguments) => ingest::run(arguments, &mut output)?,

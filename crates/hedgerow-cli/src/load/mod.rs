@@ -1,6 +1,6 @@
 //! `hedgerow load FILE…`: puts the keys and values of files or pipes.
 
-mod pairs;
+pub(crate) mod pairs;
 mod put;
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use hedgerow::Durability;
 use serde_json::json;
 
 use crate::creation::CreationArguments;
-use crate::database::EntryArguments;
+use crate::database::{EntryArguments, KeyspaceArguments};
 use crate::exit::Failure;
 use crate::output::{Output, bytes, count, counted};
 use crate::records::{self, Columns, Format};
@@ -72,27 +72,42 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         encoding,
         arguments.skip,
     )?;
-    let (db, keyspace) = arguments
-        .entries
-        .keyspace
-        .open_or_create(&arguments.creation)?;
     let durability = match arguments.sync {
         true => Durability::Synced,
         false => Durability::Buffered,
     };
+    let keyspace = &arguments.entries.keyspace;
+    put_all(
+        &mut pairs,
+        keyspace,
+        &arguments.creation,
+        durability,
+        output,
+    )
+}
+
+/// Puts all pairs into a keyspace, which is created if it is missing, and says how many.
+pub(crate) fn put_all(
+    pairs: &mut Pairs,
+    arguments: &KeyspaceArguments,
+    creation: &CreationArguments,
+    durability: Durability,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let (db, keyspace) = arguments.open_or_create(creation)?;
     let mut loaded = Loaded::default();
-    let put = put::put(&db, &keyspace, &mut pairs, durability, &mut loaded);
+    let put = put::put(&db, &keyspace, &mut *pairs, durability, &mut loaded);
     let closed = db.close();
     let entries = counted(loaded.entries, "entry");
     // Pairs before a malformed line stay.
-    if let Some(failure) = put.err().map(Failure::from).or(pairs.failure) {
-        let done = arguments.skip + loaded.entries;
+    if let Some(failure) = put.err().map(Failure::from).or(pairs.failure.take()) {
+        let done = pairs.skip + loaded.entries;
         let kept =
             format!("; loaded {entries} before it; the same with `--skip {done}` goes on there");
         return Err(failure.adding(&kept));
     }
     closed?;
-    let name = &arguments.entries.keyspace.name;
+    let name = &arguments.name;
     let size = bytes(loaded.bytes);
     let sorted = match loaded.bulk_entries {
         0 => String::new(),

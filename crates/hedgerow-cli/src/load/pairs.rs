@@ -18,12 +18,12 @@ use crate::records::{self, Columns, Format, Problem, Record, Source};
 const PAIRS_PER_LOOK: u64 = 1024;
 
 /// An iterator that ends after the last pair or before the first failure, and keeps that failure.
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
     /// The inputs that are not yet read to their end.
     inputs: VecDeque<Input>,
-    pub(super) failure: Option<Failure>,
+    pub(crate) failure: Option<Failure>,
     count: u64,
-    skip: u64,
+    pub(super) skip: u64,
     interrupt: Interrupt,
     progress: Progress,
 }
@@ -47,7 +47,28 @@ impl Pairs {
     ) -> Result<Pairs, Failure> {
         let inputs = paths.iter();
         let inputs = inputs.map(|path| Input::open(path, format, columns, encoding));
-        let inputs: VecDeque<Input> = inputs.collect::<Result<_, _>>()?;
+        Pairs::of(inputs.collect::<Result<_, _>>()?, skip)
+    }
+
+    /// The records of one source, of which `path` is the name in errors.
+    pub(crate) fn of_source(
+        path: PathBuf,
+        source: Box<dyn Source>,
+        skip: u64,
+    ) -> Result<Pairs, Failure> {
+        let bytes = None;
+        Pairs::of(
+            [Input {
+                path,
+                source,
+                bytes,
+            }]
+            .into(),
+            skip,
+        )
+    }
+
+    fn of(inputs: VecDeque<Input>, skip: u64) -> Result<Pairs, Failure> {
         Ok(Pairs {
             progress: Progress::new(inputs.iter().map(|input| input.bytes).sum()),
             inputs,

@@ -9,7 +9,7 @@ const ENCODINGS: [Encoding; 3] = [Encoding::Text, Encoding::Hex, Encoding::Base6
 
 fn written(format: Format, encoding: Encoding, records: &[Record]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut sink = format.sink(&mut bytes, encoding);
+    let mut sink = format.sink(&mut bytes, encoding).unwrap();
     for record in records {
         sink.write(record).unwrap();
     }
@@ -90,7 +90,7 @@ proptest! {
         for format in FORMATS {
             let records = match format {
                 Format::Json => &any,
-                Format::Csv | Format::Tsv => &plain,
+                Format::Csv | Format::Tsv | Format::Ldb => &plain,
             };
             for encoding in ENCODINGS {
                 let text = written(format, encoding, records);
@@ -224,4 +224,34 @@ fn a_name_says_its_format() {
     let asked = Format::choose(Some(Format::Csv), Some(Path::new("a.json")));
     assert_eq!(asked.unwrap(), Format::Csv);
     assert_eq!(Format::choose(None, None).unwrap(), Format::Json);
+}
+
+#[test]
+fn a_dump_of_rocksdb_is_read_if_it_is_whole() {
+    let read = |text: &str| read(Format::Ldb, Encoding::Text, text.as_bytes());
+    let whole = "0x ==> 0x656D\n0x6100fF ==> 0x\nKeys in range: 2\n";
+    let record = |key: &[u8], value: &[u8]| Record {
+        key: key.to_vec(),
+        value: Some(value.to_vec()),
+        ..Record::default()
+    };
+    let records = vec![record(b"", b"em"), record(b"a\0\xff", b"")];
+    assert_eq!(read(whole), Ok((records, whole.len() as u64)));
+    assert_eq!(read("Keys in range: 0\n"), Ok((vec![], 17)));
+    for (text, line, expected) in [
+        ("", 1, "expected `Keys in range: 0` at the end"),
+        ("0x61 ==> 0x\n", 2, "expected `Keys in range: 1` at the end"),
+        (
+            "0x61 ==> 0x\nKeys in range: 2\n",
+            2,
+            "expected 1 entries, found 2",
+        ),
+        ("0x61 : 0x\n", 1, "expected a line such as"),
+        ("a ==> b\n", 1, "key: expected `0x`"),
+        ("0x61 ==> 0x6\n", 1, "value: expected hexadecimal digits"),
+    ] {
+        let (found_line, problem) = read(text).unwrap_err();
+        assert_eq!(found_line, line, "{text}");
+        assert!(problem.starts_with(expected), "{problem}");
+    }
 }

@@ -4,6 +4,7 @@
 
 mod csv;
 mod json;
+mod ldb;
 mod tsv;
 
 use std::io::{self, BufRead, BufWriter, Write};
@@ -29,6 +30,7 @@ Formats:
   csv   a line `key,value`, then a line per pair with its bytes unchanged; entries that
         expire or have operands are refused
   tsv   a line per pair, key TAB value, as `scan` prints them; no first line with names
+  ldb   the output of RocksDB's `ldb --db=DIR dump --hex`; read only (see `hedgerow import`)
 
 Other columns of csv and tsv, by the names in the first line, or by their numbers if it has
 none; the rest is ignored:
@@ -43,6 +45,8 @@ pub(crate) enum Format {
     Csv,
     /// Values separated by tabs.
     Tsv,
+    /// The output of `ldb dump --hex`.
+    Ldb,
 }
 
 /// The columns of a table that are key and value.
@@ -190,28 +194,37 @@ impl Format {
         encoding: Encoding,
         columns: Option<&Columns>,
     ) -> Result<Box<dyn Source + 'a>, Failure> {
-        if self == Format::Json && columns.is_some() {
-            let message = "expected --columns for csv or tsv, found the format json";
+        if matches!(self, Format::Json | Format::Ldb) && columns.is_some() {
+            let message = "expected --columns for csv or tsv, found another format";
             return Err(Failure::new(Exit::Usage, message));
         }
         Ok(match self {
             Format::Json => Box::new(json::Source::new(input, encoding)),
             Format::Csv => Box::new(csv::Source::comma_separated(input, encoding, columns)),
             Format::Tsv => Box::new(csv::Source::tab_separated(input, encoding, columns)),
+            Format::Ldb => Box::new(ldb::Source::new(input)),
         })
     }
 
     /// A buffered writer to `output`.
+    ///
+    /// # Errors
+    ///
+    /// `Usage` if the format is only read.
     pub(crate) fn sink<'a>(
         self,
         output: impl Write + 'a,
         encoding: Encoding,
-    ) -> Box<dyn Sink + 'a> {
-        match self {
+    ) -> Result<Box<dyn Sink + 'a>, Failure> {
+        Ok(match self {
             Format::Json => Box::new(json::Sink::new(BufWriter::new(output), encoding)),
             Format::Csv => Box::new(csv::Sink::new(output, encoding)),
             Format::Tsv => Box::new(tsv::Sink::new(BufWriter::new(output), encoding)),
-        }
+            Format::Ldb => {
+                let message = "expected json, csv or tsv, found ldb, which `dump` does not write";
+                return Err(Failure::new(Exit::Usage, message));
+            }
+        })
     }
 }
 

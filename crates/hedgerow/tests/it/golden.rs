@@ -21,8 +21,9 @@ const RELEASE: &str = "0.1";
 const PARTS: [&str; 4] = ["", "log", "tables", "filters"];
 /// Beside the database: its entries as text.
 const CONTENTS: &str = "/contents.txt";
+type Writer = fn(&Db);
 /// The databases of a release, and what writes them.
-const DATABASES: [(&str, fn(&Db)); 2] = [("plain", write_plain), ("operations", write_operations)];
+const DATABASES: [(&str, Writer); 2] = [("plain", write_plain), ("operations", write_operations)];
 
 fn releases_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/format")

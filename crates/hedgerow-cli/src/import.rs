@@ -1,0 +1,108 @@
+//! `hedgerow import DIR`: copies the entries of a database of RocksDB or LevelDB.
+
+use std::io::{BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use clap::ValueHint;
+use hedgerow::Durability;
+
+use crate::creation::CreationArguments;
+use crate::database::KeyspaceArguments;
+use crate::encoding::Encoding;
+use crate::exit::{Exit, Failure};
+use crate::load::pairs::Pairs;
+use crate::load::put_all;
+use crate::output::Output;
+use crate::records::Format;
+
+const EXAMPLE: &str = "\
+Example:
+  hedgerow import --db people /var/lib/people.rocks
+  hedgerow import --db people --keyspace drafts --column-family drafts /var/lib/people.rocks";
+
+/// Copies the entries of a database of RocksDB or LevelDB, whose keys are compared as bytes.
+///
+/// The program `ldb` of RocksDB reads them (`apt install rocksdb-tools`), and the copy is checked
+/// against its count. The source is only read; no process may have it open to write. Creates the
+/// database and the keyspace if they are missing. Everything is durable when the command ends.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    keyspace: KeyspaceArguments,
+
+    #[command(flatten)]
+    creation: CreationArguments,
+
+    /// The column family.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    column_family: String,
+
+    /// Passes over the first N entries, which an import that ended early has put.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    skip: u64,
+
+    /// The directory of the other database.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    source: PathBuf,
+}
+
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let source = &arguments.source;
+    if !source.join("CURRENT").exists() {
+        let message = format!(
+            "expected a database of RocksDB or LevelDB, found none in {}",
+            source.display()
+        );
+        return Err(Failure::new(Exit::NotFound, message).at(source));
+    }
+    let mut child = dump(source, &arguments.column_family)?;
+    let entries = child.stdout.take().map(BufReader::new);
+    let entries = entries.ok_or_else(|| Failure::new(Exit::Failure, "ldb has no output"))?;
+    let entries = Format::Ldb.source(entries, Encoding::Hex, None)?;
+    let mut pairs = Pairs::of_source("the output of ldb".into(), entries, arguments.skip)?;
+    let (keyspace, creation) = (&arguments.keyspace, &arguments.creation);
+    let put = put_all(&mut pairs, keyspace, creation, Durability::Buffered, output);
+    // An import that failed first reads no further, and must not wait for a full pipe.
+    drop(pairs);
+    ended(child)?;
+    put
+}
+
+/// Starts `ldb`, which prints all entries.
+fn dump(source: &Path, column_family: &str) -> Result<Child, Failure> {
+    let mut option = std::ffi::OsString::from("--db=");
+    option.push(source);
+    let mut command = Command::new("ldb");
+    command
+        .arg(option)
+        .arg(format!("--column_family={column_family}"))
+        .args(["dump", "--hex"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::new(
+            Exit::Usage,
+            "expected the program `ldb` of RocksDB, found none; `apt install rocksdb-tools` has it",
+        ),
+        _ => Failure::io("run", Path::new("ldb"), &error),
+    })
+}
+
+/// Waits for the end of `ldb`. Fails with its words if it has said that it failed.
+fn ended(mut child: Child) -> Result<(), Failure> {
+    let mut said = String::new();
+    if let Some(mut errors) = child.stderr.take() {
+        let _ = errors.read_to_string(&mut said);
+    }
+    let status = child.wait();
+    let status = status.map_err(|e| Failure::io("wait for", Path::new("ldb"), &e))?;
+    // By a signal: this process has closed the pipe after a failure of its own.
+    if status.success() || status.code().is_none() {
+        return Ok(());
+    }
+    let message = format!("ldb failed: {}", said.trim());
+    Err(Failure::new(Exit::Failure, message))
+}
