@@ -1,6 +1,7 @@
 //! Development tasks, run as `cargo xtask NAME`.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
+mod changelog;
 mod figures;
 mod lines;
 mod patches;
@@ -18,6 +19,7 @@ cargo xtask patches [PARTS] bring each mended defect of crates/hedgerow-testkit/
                             the tree, and see that the command of its patch finds it; only those
                             whose names have one of PARTS
 cargo xtask lines           count the lines of code of each crate, without tests, comments and empty lines
+cargo xtask changelog VERSION  move the lines of changes/ to CHANGELOG.md, under the version of a release
 cargo xtask figures         recompute the numbers of README.md and docs from the raw rows that they name
 cargo xtask help            show this";
 
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         Some("bless") => bless(&args[1..]),
         Some("patches") => patches(&args[1..]),
         Some("lines") => lines(),
+        Some("changelog") if args.len() == 2 => changelog(&args[1]),
         Some("figures") => figures(),
         Some("help") => {
             println!("{HELP}");
@@ -83,6 +86,19 @@ fn patches(parts: &[String]) -> ExitCode {
     let tell = |line: &str| println!("{line}");
     match patches::run(&root(), &target.join("patches"), parts, tell) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            println!("{wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn changelog(version: &str) -> ExitCode {
+    match changelog::release(&root(), version) {
+        Ok(lines) => {
+            println!("moved {lines} lines to CHANGELOG.md");
+            ExitCode::SUCCESS
+        }
         Err(wrong) => {
             println!("{wrong}");
             ExitCode::FAILURE
