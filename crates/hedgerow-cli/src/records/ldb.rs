@@ -1,5 +1,5 @@
-//! The output of `ldb dump --hex`, a program of RocksDB that reads databases of RocksDB and LevelDB:
-//! lines such as `0x616461 ==> 0x31383135`, and at the end `Keys in range: 1`.
+//! The output of `ldb dump --hex`, a program of RocksDB that reads databases of RocksDB and
+//! LevelDB: lines such as `0x616461 ==> 0x31383135`, and at the end `Keys in range: 1`.
 
 use std::io::BufRead;
 

@@ -15,8 +15,8 @@ use hedgerow::{
 
 use crate::support::{DIR, builder, key, small, value};
 
-/// The release that is in the making, whose databases may still change.
-const RELEASE: &str = "0.1";
+/// The databases of each release, the last one of which is in the making and may still change.
+const RELEASES: [&str; 1] = ["testdata/format/0.1"];
 /// The parts of a database's directory that are checked in.
 const PARTS: [&str; 4] = ["", "log", "tables", "filters"];
 /// Beside the database: its entries as text.
@@ -25,17 +25,20 @@ type Writer = fn(&Db);
 /// The databases of a release, and what writes them.
 const DATABASES: [(&str, Writer); 2] = [("plain", write_plain), ("operations", write_operations)];
 
-fn releases_dir() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/format")
+/// A database of a release.
+fn golden_dir(release: &str, name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(release)
+        .join(name)
 }
 
 /// The databases of all releases: their directories.
 fn released() -> Vec<PathBuf> {
     let storage = OsStorage::new();
     let mut found = Vec::new();
-    for release in [RELEASE] {
+    for release in RELEASES {
         for (name, _) in DATABASES {
-            let dir = releases_dir().join(release).join(name);
+            let dir = golden_dir(release, name);
             assert!(!storage.list(&dir).unwrap().is_empty(), "{}", dir.display());
             found.push(dir);
         }
@@ -218,7 +221,7 @@ fn bless(dir: &Path, files: &BTreeMap<String, Vec<u8>>) {
 fn todays_writer_writes_the_databases_of_its_release() {
     for (name, write) in DATABASES {
         let (disk, contents) = written_today(write);
-        let dir = releases_dir().join(RELEASE).join(name);
+        let dir = golden_dir(RELEASES[RELEASES.len() - 1], name);
         let mut today = read_files(&disk, DIR.as_ref());
         today.insert(CONTENTS.to_owned(), contents.into_bytes());
         if std::env::var_os("HEDGEROW_BLESS").is_some() {
