@@ -23,6 +23,7 @@ mod execute;
 mod glob;
 mod number;
 mod pubsub;
+mod rdb;
 mod resp;
 #[cfg(feature = "lua")]
 mod scripting;
@@ -34,5 +35,6 @@ mod waiters;
 mod watches;
 
 pub use commands::config::Fsync;
+pub use rdb::is_value;
 pub use resp::{Limits, Parser, ProtocolError, Request};
 pub use serve::{Options, serve};

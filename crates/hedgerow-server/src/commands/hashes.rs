@@ -45,7 +45,7 @@ fn fields(txn: &mut Txn<'_>, meta: &Meta, names: Args<'_>) -> Answer<Vec<Option<
     txn.get_all(db, Space::Elements, &keys)
 }
 
-fn put(txn: &mut Txn<'_>, meta: &Meta, name: &[u8], value: &[u8]) -> Answer<()> {
+pub(super) fn put(txn: &mut Txn<'_>, meta: &Meta, name: &[u8], value: &[u8]) -> Answer<()> {
     let key = element_key(txn, meta.version, name);
     let db = txn.db;
     txn.put(db, Space::Elements, &key, &[&[PLAIN], value].concat())

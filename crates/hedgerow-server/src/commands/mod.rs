@@ -5,6 +5,7 @@
 
 mod arguments;
 mod bits;
+mod dump;
 mod expiry;
 mod geo;
 mod hashes;

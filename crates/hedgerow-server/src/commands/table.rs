@@ -5,9 +5,9 @@ use super::{
     PUBSUB, READ, Run, Special, WRITE,
 };
 use super::{
-    administration, bits, client, config, expiry, geo, hashes, hyperloglog, info, introspection,
-    keys, lists, lua, scan, sets, slow_log, sort, stream_claims, stream_groups, stream_info,
-    streams, strings, users, zset_range, zset_store, zsets,
+    administration, bits, client, config, dump, expiry, geo, hashes, hyperloglog, info,
+    introspection, keys, lists, lua, scan, sets, slow_log, sort, stream_claims, stream_groups,
+    stream_info, streams, strings, users, zset_range, zset_store, zsets,
 };
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -145,10 +145,10 @@ pub(crate) static COMMANDS: &[Command] = &[
         "Returns the number of replicas, which is 0."),
     row(("waitaof", 4), FAST, Keys::None, Run::Connection(Special::WaitAof),
         "Waits until everything written is durable."),
-    row(("dump", -1), 0, Keys::None, Run::Refused,
-        "The format of RDB is not written yet."),
-    row(("restore", -1), 0, Keys::None, Run::Refused,
-        "The format of RDB is not read yet."),
+    row(("dump", 2), READ, Keys::ONE, Run::Data(dump::dump),
+        "Returns the value of a key as Redis writes it, but for streams."),
+    row(("restore", -4), WRITE | GROWS, Keys::ONE, Run::Data(dump::restore),
+        "Sets a key to a value of DUMP, from here or from Redis, but for streams."),
     row(("migrate", -1), 0, Keys::None, Run::Refused,
         "Keys are moved by export and import."),
     // ---- hash ----

@@ -1,0 +1,162 @@
+//! DUMP and RESTORE: values as bytes that a real Redis takes, too.
+
+use super::Args;
+use super::arguments::{Options, integer, is};
+use super::hashes::{self, element_key, name_of};
+use super::lists;
+use super::zsets::{self, of_ordered};
+use crate::rdb::{Damage, Value};
+use crate::resp::Reply;
+use crate::store::{Answer, Kind, LIST_MIDDLE, Meta, Space, Stop, Txn, elements};
+
+pub(super) fn dump(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let entry = txn.lookup(args[1])?;
+    let Some(meta) = entry.meta().cloned() else {
+        return Ok(Reply::Null);
+    };
+    Ok(Reply::Bulk(value(txn, &meta)?.encode()))
+}
+
+/// Everything that a key holds.
+fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
+    let (db, all, count) = (txn.db, elements(meta.version), meta.count);
+    Ok(match meta.kind {
+        Kind::String => Value::String(meta.value.bytes().to_vec()),
+        Kind::List => {
+            let found = lists::range(txn, meta, 0..=count - 1)?;
+            Value::List(found.iter().map(|it| it.to_vec()).collect())
+        }
+        Kind::Set => {
+            let found = txn.scan(db, Space::Elements, all, count)?;
+            let members = found.map(|item| Ok(name_of(&item?.0).to_vec()));
+            Value::Set(members.collect::<Answer<_>>()?)
+        }
+        Kind::Hash => {
+            let found = txn.scan(db, Space::Elements, all, count)?;
+            let fields = found.map(|item| {
+                let (key, value) = item?;
+                Ok((name_of(&key).to_vec(), value[1..].to_vec()))
+            });
+            Value::Hash(fields.collect::<Answer<_>>()?)
+        }
+        Kind::SortedSet => {
+            let found = txn.scan(db, Space::Ordered, all, count)?;
+            let members = found.map(|item| {
+                let (key, _) = item?;
+                let score = key.get(8..16).and_then(|it| it.try_into().ok());
+                let score = of_ordered(score.map_or(0, u64::from_be_bytes));
+                Ok((key[16..].to_vec(), score))
+            });
+            Value::SortedSet(members.collect::<Answer<_>>()?)
+        }
+        Kind::Stream => return Err(Stop::reply("ERR streams have no payload here")),
+    })
+}
+
+struct RestoreOptions {
+    replaces: bool,
+    is_absolute: bool,
+}
+
+impl RestoreOptions {
+    fn parse(rest: Args<'_>) -> Answer<RestoreOptions> {
+        let (mut replaces, mut is_absolute) = (false, false);
+        let mut options = Options::new(rest);
+        while let Some(option) = options.next() {
+            match option {
+                _ if is(option, "REPLACE") => replaces = true,
+                _ if is(option, "ABSTTL") => is_absolute = true,
+                // Times of use are not kept.
+                _ if is(option, "IDLETIME") => {
+                    if options.integer()? < 0 {
+                        return Err(Stop::reply("ERR Invalid IDLETIME value, must be >= 0"));
+                    }
+                }
+                _ if is(option, "FREQ") => {
+                    if !(0..=255).contains(&options.integer()?) {
+                        let text = "ERR Invalid FREQ value, must be >= 0 and <= 255";
+                        return Err(Stop::reply(text));
+                    }
+                }
+                _ => return Err(Stop::syntax()),
+            }
+        }
+        Ok(RestoreOptions {
+            replaces,
+            is_absolute,
+        })
+    }
+}
+
+pub(super) fn restore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let options = RestoreOptions::parse(&args[4..])?;
+    let mut entry = txn.lookup(args[1])?;
+    if entry.exists() && !options.replaces {
+        return Err(Stop::reply("BUSYKEY Target key name already exists."));
+    }
+    let ttl = u64::try_from(integer(args[2])?)
+        .map_err(|_| Stop::reply("ERR Invalid TTL value, must be >= 0"))?;
+    let value = Value::decode(args[3]).map_err(|damage| {
+        Stop::reply(match damage {
+            Damage::Footer => "ERR DUMP payload version or checksum are wrong",
+            Damage::Value => "ERR Bad data format",
+        })
+    })?;
+    let expires = match ttl {
+        0 => 0,
+        at if options.is_absolute => at,
+        ttl => txn.now.saturating_add(ttl),
+    };
+    if expires > 0 && expires <= txn.now {
+        if txn.remove(&mut entry)? {
+            txn.event(&entry, b'g', "del");
+        }
+        return Ok(Reply::OK);
+    }
+    let mut meta = put(txn, &value)?;
+    meta.expires = expires;
+    txn.store(&mut entry, meta)?;
+    txn.event(&entry, b'g', "restore");
+    txn.ready(&entry);
+    Ok(Reply::OK)
+}
+
+/// Writes the elements of a value. Returns the entry of the key that has it.
+fn put(txn: &mut Txn<'_>, value: &Value) -> Answer<Meta> {
+    let (db, kind, count) = match value {
+        Value::String(text) => return Ok(Meta::string(text.clone(), 0)),
+        Value::List(items) => (txn.db, Kind::List, items.len()),
+        Value::Set(members) => (txn.db, Kind::Set, members.len()),
+        Value::Hash(fields) => (txn.db, Kind::Hash, fields.len()),
+        // Each member that is put counts.
+        Value::SortedSet(_) => (txn.db, Kind::SortedSet, 0),
+    };
+    let mut meta = txn.new_collection(kind)?;
+    meta.count = count as u64;
+    match value {
+        Value::String(_) => {}
+        Value::List(items) => {
+            for (place, item) in (LIST_MIDDLE..).zip(items) {
+                let key = [meta.version.to_be_bytes(), place.to_be_bytes()].concat();
+                txn.put(db, Space::Ordered, &key, item)?;
+            }
+        }
+        Value::Set(members) => {
+            for member in members {
+                let key = element_key(txn, meta.version, member);
+                txn.put(db, Space::Elements, &key, b"")?;
+            }
+        }
+        Value::Hash(fields) => {
+            for (name, value) in fields {
+                hashes::put(txn, &meta, name, value)?;
+            }
+        }
+        Value::SortedSet(members) => {
+            for (member, score) in members {
+                zsets::put(txn, &mut meta, member, (None, *score))?;
+            }
+        }
+    }
+    Ok(meta)
+}

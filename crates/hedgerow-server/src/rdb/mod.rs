@@ -1,0 +1,205 @@
+//! Values as DUMP gives them and RESTORE takes them: the encoding of Redis' RDB files, so that
+//! values move between this server and a real one.
+//!
+//! ```text
+//! type      1
+//! value         by type; strings have a length in front
+//! version   2   of the encoding, little-endian
+//! checksum  8   CRC-64 of everything before, little-endian
+//! ```
+//!
+//! The types that are written have been there since version 8, so that any Redis from 5 on reads
+//! them. Read is what versions up to 12 write by default, compressed or not, but for streams,
+//! modules, and hashes whose fields expire. Bytes come from anyone: whatever is wrong with them is
+//! an error.
+
+mod packed;
+mod reader;
+
+use std::collections::HashSet;
+
+use crc::{CRC_64_REDIS, Crc};
+
+use packed::{int_set, list_pack, zip_list};
+use reader::Reader;
+
+/// The version that is written.
+const VERSION: u16 = 9;
+const VERSION_MAX: u16 = 12;
+const FOOTER_BYTES: usize = 10;
+
+static CRC: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
+
+// The types of values. Those with another encoding of the same value follow in `decode_body`.
+const STRING: u8 = 0;
+const LIST: u8 = 1;
+const SET: u8 = 2;
+const HASH: u8 = 4;
+const SORTED_SET: u8 = 5;
+
+/// A value without its key.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    String(Vec<u8>),
+    List(Vec<Vec<u8>>),
+    Set(Vec<Vec<u8>>),
+    Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    SortedSet(Vec<(Vec<u8>, f64)>),
+}
+
+/// The reason why bytes are no payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// The version or the checksum is wrong.
+    Footer,
+    /// The value is not as its type says.
+    Value,
+}
+
+impl Value {
+    /// The payload of DUMP.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Value::String(text) => {
+                out.push(STRING);
+                string(&mut out, text);
+            }
+            Value::List(items) => strings(&mut out, LIST, items),
+            Value::Set(members) => strings(&mut out, SET, members),
+            Value::Hash(fields) => {
+                out.push(HASH);
+                length(&mut out, fields.len());
+                for (name, value) in fields {
+                    string(&mut out, name);
+                    string(&mut out, value);
+                }
+            }
+            Value::SortedSet(members) => {
+                out.push(SORTED_SET);
+                length(&mut out, members.len());
+                for (member, score) in members {
+                    string(&mut out, member);
+                    out.extend_from_slice(&score.to_le_bytes());
+                }
+            }
+        }
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        let checksum = CRC.checksum(&out);
+        out.extend_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    /// The value of a payload.
+    pub(crate) fn decode(payload: &[u8]) -> Result<Value, Damage> {
+        let (body, footer) = payload
+            .split_last_chunk::<FOOTER_BYTES>()
+            .ok_or(Damage::Footer)?;
+        let [low, high, checksum @ ..] = footer;
+        let version = u16::from_le_bytes([*low, *high]);
+        let checksum = u64::from_le_bytes(*checksum);
+        // A checksum of 0 says that there is none.
+        let found = CRC.checksum(&payload[..payload.len() - 8]);
+        if version > VERSION_MAX || checksum != 0 && checksum != found {
+            return Err(Damage::Footer);
+        }
+        decode_body(body).ok_or(Damage::Value)
+    }
+}
+
+/// Returns true if bytes are a type and a value as RESTORE takes them, without version and
+/// checksum. For fuzzers.
+pub fn is_value(bytes: &[u8]) -> bool {
+    decode_body(bytes).is_some()
+}
+
+fn strings(out: &mut Vec<u8>, kind: u8, items: &[Vec<u8>]) {
+    out.push(kind);
+    length(out, items.len());
+    items.iter().for_each(|item| string(out, item));
+}
+
+fn string(out: &mut Vec<u8>, bytes: &[u8]) {
+    length(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// A length: 6 or 14 bits behind two of kind, or 8 bytes, big-endian.
+fn length(out: &mut Vec<u8>, length: usize) {
+    match length {
+        0..0x40 => out.push(length as u8),
+        0x40..0x4000 => out.extend_from_slice(&(length as u16 | 0x4000).to_be_bytes()),
+        _ => {
+            out.push(0x81);
+            out.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+}
+
+/// The value of a type and its bytes, which must end with it.
+fn decode_body(body: &[u8]) -> Option<Value> {
+    let (kind, rest) = body.split_first()?;
+    let mut from = Reader::new(rest);
+    let value = match *kind {
+        STRING => Value::String(from.string()?),
+        LIST => Value::List(from.strings()?),
+        SET => Value::Set(from.strings()?),
+        3 => Value::SortedSet(from.members(Reader::score_text)?),
+        HASH => Value::Hash(pairs(from.doubled_strings()?)?),
+        SORTED_SET => Value::SortedSet(from.members(Reader::score)?),
+        10 => Value::List(zip_list(&from.string()?)?),
+        11 => Value::Set(int_set(&from.string()?)?),
+        12 => Value::SortedSet(scored(zip_list(&from.string()?)?)?),
+        13 => Value::Hash(pairs(zip_list(&from.string()?)?)?),
+        14 => Value::List(from.nodes(|from| zip_list(&from.string()?))?),
+        16 => Value::Hash(pairs(list_pack(&from.string()?)?)?),
+        17 => Value::SortedSet(scored(list_pack(&from.string()?)?)?),
+        18 => Value::List(from.nodes(|from| match from.count()? {
+            // An element that is too large for a pack.
+            1 => Some(vec![from.string()?]),
+            2 => list_pack(&from.string()?),
+            _ => None,
+        })?),
+        20 => Value::Set(list_pack(&from.string()?)?),
+        _ => return None,
+    };
+    (from.is_at_end() && is_whole(&value)).then_some(value)
+}
+
+/// Every second word belongs to the one before.
+fn pairs(words: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut pairs = Vec::with_capacity(words.len() / 2);
+    let mut words = words.into_iter();
+    while let Some(first) = words.next() {
+        pairs.push((first, words.next()?));
+    }
+    Some(pairs)
+}
+
+fn scored(words: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, f64)>> {
+    let with_score = |(member, score): (Vec<u8>, Vec<u8>)| {
+        let score = crate::number::parse_float(&score)?;
+        Some((member, score))
+    };
+    pairs(words)?.into_iter().map(with_score).collect()
+}
+
+/// A collection has elements, and each name once.
+fn is_whole(value: &Value) -> bool {
+    fn are_new<'a>(names: impl ExactSizeIterator<Item = &'a Vec<u8>>) -> bool {
+        let mut seen = HashSet::with_capacity(names.len());
+        names.len() > 0 && names.into_iter().all(|it| seen.insert(it))
+    }
+    match value {
+        Value::String(_) => true,
+        Value::List(items) => !items.is_empty(),
+        Value::Set(members) => are_new(members.iter()),
+        Value::Hash(fields) => are_new(fields.iter().map(|it| &it.0)),
+        Value::SortedSet(members) => {
+            are_new(members.iter().map(|it| &it.0)) && members.iter().all(|it| !it.1.is_nan())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
