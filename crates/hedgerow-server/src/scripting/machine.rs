@@ -9,7 +9,7 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, V
 
 use super::convert::{from_lua, to_lua, word};
 use super::libraries::{self, Library, Registered};
-use super::{Program, bits, digest, json, message_pack};
+use super::{Program, bits, digest, json, message_pack, structs};
 use crate::resp::Reply;
 
 /// The memory of a state. A script that needs more ends with an error.
@@ -121,10 +121,10 @@ impl Machine {
         host.raw_set("cjson", json::functions(&lua)?)?;
         host.raw_set("cmsgpack", message_pack::functions(&lua)?)?;
         host.raw_set("bit", bits::functions(&lua)?)?;
+        host.raw_set("struct", structs::functions(&lua)?)?;
         let null = mlua::LightUserData(std::ptr::null_mut());
         host.raw_set("null", Value::LightUserData(null))?;
-        let random = std::sync::Mutex::new(fastrand::Rng::new());
-        let random = Arc::new(random);
+        let random = Arc::new(std::sync::Mutex::new(fastrand::Rng::new()));
         let seeded = random.clone();
         let draw = move |_: &Lua, ()| Ok(super::lock(&random).f64());
         host.raw_set("random", lua.create_function(draw)?)?;

@@ -10,6 +10,7 @@ mod json;
 mod libraries;
 mod machine;
 mod message_pack;
+mod structs;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -82,6 +82,7 @@ real.cjson = library(host.cjson)
 real.cjson.null = host.null
 real.cmsgpack = library(host.cmsgpack)
 real.bit = library(host.bit)
+real.struct = library(host.struct)
 real.os = { clock = real.os.clock }
 
 function real.math.randomseed(seed)

@@ -84,3 +84,50 @@ fn functions_outlive_the_server() {
     assert_eq!(served.client().call("FCALL add 1 sum 4"), int(7));
     served.end();
 }
+
+/// The expected bytes are those of a program in C on a little-endian machine.
+#[test]
+fn values_are_packed_as_structs() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let hex = "(s:gsub('.', function(c) return string.format('%02x', string.byte(c)) end))";
+    for (arguments, expected) in [
+        ("'<bhi', -1, 258, -2", "ff0201feffffff"),
+        ("'>HI3', 258, 1", "0102000001"),
+        ("'!4bi', 1, 2", "0100000002000000"),
+        ("'<d', 1.5", "000000000000f83f"),
+        ("'sc2x', 'ab', 'cde'", "616200636400"),
+        ("'Bc0', 3, 'abc'", "03616263"),
+        ("'<l', -1", "ffffffffffffffff"),
+    ] {
+        let script = format!("local s = struct.pack({arguments}) return {hex}");
+        let found = client.call_words(&["EVAL", &script, "0"]);
+        assert_eq!(found, bulk(expected), "{arguments}");
+    }
+    let script =
+        "return {struct.unpack('>hBc0f', '\\255\\254\\2ab\\63\\128\\0\\0'), struct.size('!4bi')}";
+    let found = client.call_words(&["EVAL", script, "0"]);
+    // The first of several results alone, as it is not the last in the list.
+    assert_eq!(found, Value::Array(vec![int(-2), int(8)]));
+    let script = "return {struct.unpack('>hBc0f', '\\255\\254\\2ab\\63\\128\\0\\0')}";
+    let found = client.call_words(&["EVAL", script, "0"]);
+    assert_eq!(
+        found,
+        Value::Array(vec![int(-2), bulk("ab"), int(1), int(10)])
+    );
+    for wrong in [
+        "pack('i33', 1)",
+        "pack('z')",
+        "pack('c4', 'abc')",
+        "unpack('i', 'abc')",
+        "unpack('c0', 'abc')",
+        "unpack('s', 'abc')",
+        "size('s')",
+        "unpack('i', 'abcd', 1e300)",
+    ] {
+        let found = client.call_words(&["EVAL", &format!("return struct.{wrong}"), "0"]);
+        assert!(matches!(found, Value::Error(_)), "{wrong}: {found}");
+    }
+    served.end();
+}
