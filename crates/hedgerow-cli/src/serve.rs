@@ -53,6 +53,10 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 10_000)]
     maxclients: usize,
 
+    /// The address of the page and of `/metrics` for Prometheus, such as 127.0.0.1:9121
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<std::net::SocketAddr>,
+
     /// The threads that run commands; 0 for as many as processors, at most 8
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -76,6 +80,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     options.clients_max = arguments.maxclients;
     options.threads = arguments.threads;
     options.acl_file.clone_from(&arguments.acl_file);
+    options.metrics = arguments.metrics;
     options.fsync = match arguments.appendfsync {
         Sync::Always => Fsync::Always,
         Sync::Everysec => Fsync::EverySecond,

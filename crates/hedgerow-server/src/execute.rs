@@ -276,13 +276,8 @@ impl Server {
 
     /// Counts a command, and remembers it if it was slow.
     pub(crate) fn count(&self, call: &Call<'_>, reply: &Reply, took: Duration, address: &str) {
-        let counters = &self.counters[index_of(call.command)];
         let micros = took.as_micros() as u64;
-        counters.calls.fetch_add(1, Ordering::Relaxed);
-        counters.micros.fetch_add(micros, Ordering::Relaxed);
-        if reply.is_error() {
-            counters.failed.fetch_add(1, Ordering::Relaxed);
-        }
+        self.counters[index_of(call.command)].note(micros, reply.is_error());
         self.slow_log.note(micros, call.args, address);
     }
 

@@ -21,6 +21,7 @@ mod commands;
 mod connection;
 mod execute;
 mod glob;
+mod monitoring;
 mod number;
 mod pubsub;
 mod rdb;

@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::acl::Acl;
 use crate::commands::config::{Config, Fsync};
 use crate::server::Server;
-use crate::{active_expiry, connection};
+use crate::{active_expiry, connection, monitoring};
 
 /// The least bound of the memory for what clients have sent and not read.
 const BUFFER_BYTES_MIN: usize = 64 << 20;
@@ -38,6 +38,8 @@ pub struct Options {
     pub fsync: Fsync,
     /// The most clients at once.
     pub clients_max: usize,
+    /// The address of `/metrics` and the page, if there is one.
+    pub metrics: Option<SocketAddr>,
     /// The threads that run commands; 0 for as many as processors, at most 8.
     pub threads: usize,
 }
@@ -55,6 +57,7 @@ impl Options {
             acl_file: None,
             fsync: Fsync::EverySecond,
             clients_max: 10_000,
+            metrics: None,
             threads: 0,
         }
     }
@@ -122,10 +125,14 @@ async fn listen(
     let server = Arc::new(server);
     let mut terminate = signal(SignalKind::terminate()).map_err(io)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(io)?;
-    let tasks = [
+    let mut tasks = vec![
         tokio::spawn(active_expiry::run(server.clone())),
         tokio::spawn(sync_each_second(server.clone())),
     ];
+    if let Some(address) = options.metrics {
+        let listener = TcpListener::bind(address).await.map_err(io)?;
+        tasks.push(tokio::spawn(monitoring::run(server.clone(), listener)));
+    }
     ready(address);
     loop {
         tokio::select! {

@@ -25,12 +25,37 @@ use crate::watches::Watches;
 /// Scripts may make codes of their own; so many are told apart.
 const ERROR_CODES_MAX: usize = 128;
 
+/// The bounds of the durations that are counted together, in microseconds.
+pub(crate) const DURATION_MICROS: [u64; 16] = [
+    10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000,
+    500_000, 1_000_000,
+];
+
 /// The counters of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) calls: AtomicU64,
     pub(crate) micros: AtomicU64,
     pub(crate) failed: AtomicU64,
+    /// The calls up to each of [`DURATION_MICROS`], and those beyond.
+    pub(crate) durations: [AtomicU64; DURATION_MICROS.len() + 1],
+}
+
+impl Counters {
+    /// Counts a call.
+    pub(crate) fn note(&self, micros: u64, failed: bool) {
+        let bucket = DURATION_MICROS.partition_point(|it| *it < micros);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+        self.durations[bucket].fetch_add(1, Ordering::Relaxed);
+        self.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
+    }
+
+    pub(crate) fn reset(&self) {
+        let all = [&self.calls, &self.micros, &self.failed].into_iter();
+        all.chain(&self.durations)
+            .for_each(|it| it.store(0, Ordering::Relaxed));
+    }
 }
 
 /// See the module.

@@ -11,6 +11,7 @@ use super::arguments::is;
 use crate::client::lock;
 use crate::glob;
 use crate::resp::{Limits, Reply, error};
+use crate::server::Counters;
 use crate::session::Session;
 
 /// When a write is durable beyond the process.
@@ -351,11 +352,7 @@ pub(super) fn config(session: &mut Session, args: Args<'_>) -> Reply {
             set(session, args)
         }
         it if is(it, "RESETSTAT") && args.len() == 2 => {
-            for counters in &server.counters {
-                counters.calls.store(0, Ordering::Relaxed);
-                counters.micros.store(0, Ordering::Relaxed);
-                counters.failed.store(0, Ordering::Relaxed);
-            }
+            server.counters.iter().for_each(Counters::reset);
             server.errors.store(0, Ordering::Relaxed);
             lock(&server.error_codes).clear();
             Reply::OK

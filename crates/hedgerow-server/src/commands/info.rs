@@ -245,16 +245,16 @@ fn commands(server: &Server) -> String {
     text
 }
 
-fn keyspace(server: &Server) -> String {
-    let mut text = String::new();
+/// The databases that have keys, and the number of keys of each.
+pub(crate) fn sizes(server: &Server) -> Vec<(usize, i64)> {
     let Ok(mut txn) = Txn::new(&server.databases, Mode::Device, server.now()) else {
-        return text;
+        return Vec::new();
     };
-    for db in 0..DATABASES {
-        if let Ok(keys @ 1..) = txn.size(db) {
-            // Writing to a string does not fail.
-            let _ = write!(text, "db{db}:keys={keys},expires=0,avg_ttl=0\r\n");
-        }
-    }
-    text
+    let sizes = (0..DATABASES).map(|db| (db, txn.size(db).unwrap_or(0)));
+    sizes.filter(|(_, keys)| *keys > 0).collect()
+}
+
+fn keyspace(server: &Server) -> String {
+    let line = |(db, keys)| format!("db{db}:keys={keys},expires=0,avg_ttl=0\r\n");
+    sizes(server).into_iter().map(line).collect()
 }

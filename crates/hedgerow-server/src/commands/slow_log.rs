@@ -17,12 +17,13 @@ use crate::session::Session;
 const ARGUMENTS_MAX: usize = 32;
 const ARGUMENT_BYTES_MAX: usize = 128;
 
-struct Slow {
-    id: i64,
-    unix_seconds: i64,
-    micros: u64,
-    args: Vec<Vec<u8>>,
-    address: String,
+#[derive(Clone)]
+pub(crate) struct Slow {
+    pub(crate) id: i64,
+    pub(crate) unix_seconds: i64,
+    pub(crate) micros: u64,
+    pub(crate) args: Vec<Vec<u8>>,
+    pub(crate) address: String,
 }
 
 #[derive(Default)]
@@ -44,6 +45,12 @@ impl SlowLog {
             entries_max: config.slow_entries.clone(),
             entries: Mutex::default(),
         }
+    }
+
+    /// The last slow commands, newest first.
+    pub(crate) fn last(&self, count: usize) -> Vec<Slow> {
+        let entries = lock(&self.entries);
+        entries.last.iter().take(count).cloned().collect()
     }
 
     /// Remembers a command if it was slow. Long arguments are cut.
