@@ -24,6 +24,7 @@ public final class KillTest {
     private static final int CUSTOMERS = 5000;
     private static final int PER_SECOND = 1000;
     private static final Duration KILLED_AFTER_MAX = Duration.ofSeconds(30);
+    private static final Duration PROCESSED_AFTER_MAX = Duration.ofMinutes(15);
     private static final Duration SETTLED_AFTER_MAX = Duration.ofMinutes(3);
 
     private KillTest() {}
@@ -49,6 +50,7 @@ public final class KillTest {
             }
             System.out.println("end: " + waitUntilRunning(fleet));
             orders.end();
+            Restart.waitUntilProcessed(fleet.address, orders.sent(), PROCESSED_AFTER_MAX);
             boolean exact = guarantee.equals(StreamsConfig.EXACTLY_ONCE_V2);
             passed = settled(fleet, io.hedgerow.kafka.shop.Instance.SUMS, orders.sums, exact)
                     & settled(fleet, io.hedgerow.kafka.shop.Instance.WINDOWS, orders.windows, exact);

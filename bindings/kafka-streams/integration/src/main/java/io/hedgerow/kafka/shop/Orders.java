@@ -16,6 +16,7 @@ final class Orders extends Thread {
     private final long count;
     private final Random random = new Random(1);
     private volatile boolean ended;
+    private long sent;
     final Map<String, Long> sums = new ConcurrentHashMap<>();
     final Map<String, Long> windows = new ConcurrentHashMap<>();
 
@@ -40,7 +41,7 @@ final class Orders extends Thread {
         try (KafkaProducer<String, Long> producer =
                 new KafkaProducer<>(config(address), new StringSerializer(), new LongSerializer())) {
             long began = System.currentTimeMillis();
-            for (long sent = 0; sent < count && !ended; sent++) {
+            for (; sent < count && !ended; sent++) {
                 // A time of one clock, so that no order comes too late for its window.
                 long now = System.currentTimeMillis();
                 long ahead = began + 1000 * sent / perSecond - now;
@@ -61,6 +62,11 @@ final class Orders extends Thread {
         long window = now - now % Instance.WINDOW.toMillis();
         windows.merge(customer + "@" + window, 1L, Long::sum);
         producer.send(new ProducerRecord<>(Instance.ORDERS, null, now, customer, amount));
+    }
+
+    /** The number of orders that are sent; all of them, once it has ended. */
+    long sent() {
+        return sent;
     }
 
     /** Ends when all orders are acknowledged. */

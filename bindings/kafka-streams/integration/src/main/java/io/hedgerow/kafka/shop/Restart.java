@@ -3,6 +3,7 @@ package io.hedgerow.kafka.shop;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -18,6 +19,7 @@ import org.apache.kafka.streams.StreamsConfig;
  */
 public final class Restart {
     private static final int PER_SECOND = 50_000;
+    private static final Duration PROCESSED_AFTER_MAX = Duration.ofMinutes(15);
 
     private Restart() {}
 
@@ -31,7 +33,7 @@ public final class Restart {
             Orders orders = new Orders(fleet.address, customers, PER_SECOND, count);
             orders.start();
             orders.join();
-            waitUntilProcessed(fleet.address, count);
+            waitUntilProcessed(fleet.address, count, PROCESSED_AFTER_MAX);
             System.out.println("orders customers restored running_ms rss_mib threads state_mib");
             for (int kill = 0; kill < Integer.parseInt(arguments[4]); kill++) {
                 long state = bytes(dir.resolve("instance-0")) >> 20;
@@ -51,7 +53,9 @@ public final class Restart {
         System.exit(0);
     }
 
-    private static void waitUntilProcessed(String address, long count) throws Exception {
+    /** Waits until the application has committed that it has processed a number of orders. */
+    static void waitUntilProcessed(String address, long count, Duration max) throws Exception {
+        java.time.Instant deadline = java.time.Instant.now().plus(max);
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", address))) {
             Map<TopicPartition, OffsetSpec> ends = new HashMap<>();
             for (int i = 0; i < Broker.PARTITIONS; i++) {
@@ -59,6 +63,10 @@ public final class Restart {
             }
             long committed = 0;
             while (committed < count) {
+                if (java.time.Instant.now().isAfter(deadline)) {
+                    throw new IllegalStateException(
+                            "expected " + count + " orders to be processed, found " + committed);
+                }
                 Thread.sleep(500);
                 committed = 0;
                 Map<TopicPartition, OffsetAndMetadata> offsets =
