@@ -115,6 +115,7 @@ pub fn table(bytes: &[u8]) -> Result<()> {
         let residency = ResidencyChoice {
             index_resident: resident,
             filter_resident: resident,
+            places: resident,
         };
         let read = read_table(&file, id, residency);
         first_error = first_error.and(read);
@@ -142,11 +143,7 @@ fn read_table(file: &Arc<dyn RandomRead>, id: TableId, residency: ResidencyChoic
         b"key",
         b"plant/00037",
     ] {
-        let query = Query {
-            key,
-            hash: KeyHash::of(key, 7),
-            seqno: SeqNo::MAX,
-        };
+        let query = Query::alone(key, KeyHash::of(key, 7), SeqNo::MAX);
         let (mut state, mut page) = (GetState::default(), None);
         for _ in 0..STEPS_MAX {
             match reader.get(&query, &mut state, page.take()) {

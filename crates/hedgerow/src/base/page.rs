@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hedgerow_io::Reads;
 pub(crate) use hedgerow_mem::prefetch_bytes;
-use hedgerow_mem::{PAGE_HEADER_BYTES, PageMut, PageRef, SlabId};
+use hedgerow_mem::{PAGE_HEADER_BYTES, PageMut, PageRef, PlaceHint, SlabId};
 
 use crate::base::error::{Error, Result};
 
@@ -144,6 +144,35 @@ impl Deref for Page {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         &self.0
+    }
+}
+
+/// The places of a table's blocks in memory when they were last read, by number. Only hints: the
+/// misses of a block's front then overlap with those of its way through the page cache.
+#[derive(Debug)]
+pub(crate) struct BlockPlaces(Box<[PlaceHint]>);
+
+impl BlockPlaces {
+    pub(crate) fn new(blocks: usize) -> BlockPlaces {
+        BlockPlaces((0..blocks).map(|_| PlaceHint::default()).collect())
+    }
+
+    #[inline]
+    pub(crate) fn prefetch(&self, block: usize) {
+        if let Some(place) = self.0.get(block) {
+            place.prefetch(PAGE_HEADER_BYTES + FRONT_BYTES);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn note(&self, block: usize, page: &Page) {
+        if let Some(place) = self.0.get(block) {
+            place.note(&page.0);
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.0)
     }
 }
 

@@ -205,6 +205,7 @@ impl TableEntries {
         let paged = ResidencyChoice {
             index_resident: false,
             filter_resident: false,
+            places: false,
         };
         let reader = format::open(file.clone(), path, id, None, paged)?;
         let path = path.to_path_buf();

@@ -121,7 +121,7 @@ pub(crate) fn get_observed(
     let mut scratch = Vec::new();
     let key = state.facts.order.borrow(user_key, &mut scratch);
     let seqno = moment.seqno;
-    let query = Query { key, hash, seqno };
+    let query = Query::alone(key, hash, seqno);
 
     let tree = state.route(user_key, hash).tree();
     let found = match in_memtables(engine, &tree, &query, observer)? {
@@ -175,7 +175,7 @@ pub(crate) fn get_if_cached(
     let mut scratch = Vec::new();
     let key = state.facts.order.borrow(user_key, &mut scratch);
     let seqno = moment.seqno;
-    let query = Query { key, hash, seqno };
+    let query = Query::alone(key, hash, seqno);
     let tree = state.route(user_key, hash).tree();
     let found = match in_memtables(engine, &tree, &query, &mut ())? {
         None => in_cached_pages(engine, &tree.version, query)?,

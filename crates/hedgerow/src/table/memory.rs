@@ -260,6 +260,11 @@ impl Memory {
         fits || indexes <= self.plan().indexes_first()
     }
 
+    /// Returns true if the page cache has room for at least half of all tables.
+    pub(crate) fn caches_most(&self) -> bool {
+        self.stored.bytes.load(Ordering::Relaxed) / 2 <= self.cache.capacity_bytes()
+    }
+
     /// The bits per key with which the filters of all tables fit into memory: the rest that indexes
     /// leave of the share of both, at least half of it. A tenth is left for tables that merges have
     /// replaced and readers still hold.

@@ -53,6 +53,21 @@ pub(crate) struct Query<'a> {
     /// The hash of the user key.
     pub(crate) hash: KeyHash,
     pub(crate) seqno: SeqNo,
+    /// True if no other lookup proceeds while this one waits for memory.
+    pub(crate) is_alone: bool,
+}
+
+impl<'a> Query<'a> {
+    /// The query of a lookup beside which no other one proceeds.
+    #[inline]
+    pub(crate) fn alone(key: &'a [u8], hash: KeyHash, seqno: SeqNo) -> Query<'a> {
+        Query {
+            key,
+            hash,
+            seqno,
+            is_alone: true,
+        }
+    }
 }
 
 /// The bytes of a found value.

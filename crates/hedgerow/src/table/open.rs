@@ -162,6 +162,7 @@ impl Table {
         let choice = ResidencyChoice {
             index_resident: resident(memory.has_room_for_index(self.meta.index_bytes)),
             filter_resident: resident(memory.has_room_for_filter(self.meta.filter_bytes)),
+            places: memory.caches_most(),
         };
         let reader = format::open(
             self.pages.file()?.clone(),

@@ -22,6 +22,8 @@ use crate::base::table_meta::TableMeta;
 pub(crate) struct ResidencyChoice {
     pub(crate) index_resident: bool,
     pub(crate) filter_resident: bool,
+    /// Where its blocks lie in the page cache: four bytes for each.
+    pub(crate) places: bool,
 }
 
 /// Reads the facts and the footer of a table file with any number, for `repair`. Cost: one read, or

@@ -27,10 +27,12 @@ const SEED: u64 = 11;
 const RESIDENT: ResidencyChoice = ResidencyChoice {
     index_resident: true,
     filter_resident: true,
+    places: true,
 };
 const PAGED: ResidencyChoice = ResidencyChoice {
     index_resident: false,
     filter_resident: false,
+    places: false,
 };
 
 /// The entries of a table in its order.
@@ -118,6 +120,7 @@ fn get_in(
         key,
         hash: KeyHash::of(key_order::open(order, SEED).decode(key), SEED),
         seqno: SeqNo(seqno),
+        is_alone: true,
     };
     let mut state = GetState::default();
     let mut page = None;

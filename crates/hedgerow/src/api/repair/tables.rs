@@ -200,6 +200,7 @@ fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Found
     let paged = ResidencyChoice {
         index_resident: false,
         filter_resident: false,
+        places: false,
     };
     let seqno_override = known.table(meta.id).and_then(|meta| meta.seqno_override);
     let reader = format::open(file.clone(), path, meta.id, seqno_override, paged)?;

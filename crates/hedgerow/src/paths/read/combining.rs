@@ -29,6 +29,7 @@ pub(super) fn combined(
     let (tree, published) = present(engine, partition);
     let mut query = Query {
         seqno: query.seqno.min(published),
+        is_alone: true,
         ..*query
     };
     let (mut chain, mut in_tables) = (OperandChain::new(), 0);

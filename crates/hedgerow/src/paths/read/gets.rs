@@ -247,6 +247,7 @@ impl<T> Get<'_, T> {
             key: &self.key,
             hash: self.hash,
             seqno: self.moment.seqno,
+            is_alone: false,
         }
     }
 
@@ -255,6 +256,7 @@ impl<T> Get<'_, T> {
             key: &self.key,
             hash: self.hash,
             seqno: self.moment.seqno,
+            is_alone: false,
         };
         TableLookup::new(&self.tree.0.version, query, &mut self.position)
     }

@@ -175,6 +175,7 @@ impl Fixture {
             key: key.as_bytes(),
             hash: self.hash(key),
             seqno: SeqNo::MAX,
+            is_alone: true,
         };
         let mut asks = Asks::default();
         let mut position = Position::default();

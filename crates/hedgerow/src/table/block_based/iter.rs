@@ -9,17 +9,14 @@ use std::sync::Arc;
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Page, PageClass, PageId, PageSource, Step, Wanted};
-use crate::table::block_index;
-use crate::table::block_index::{Bracket, Index};
-use crate::table::iter::{Entry, InternalIter, ValueSource};
-
+use crate::table::block_index::{self, Bracket, Index};
 use crate::table::entry_parts::ValueHandle;
+use crate::table::iter::{Entry, InternalIter, ValueSource};
 
 use super::block::{Block, Cursor, Position, RawEntry};
 use super::reader::TableReader;
 
-/// The most blocks behind the first one that a short scan reads together with it. More would
-/// be too many for a caller that wants only the first entry.
+/// The most blocks that a short scan reads with its first one: the caller may want only that.
 const AHEAD_BLOCKS: usize = 4;
 
 pub(super) struct TableIter {
@@ -188,6 +185,7 @@ impl TableIter {
             return None;
         }
         (self.block, self.block_number) = (None, number);
+        self.table.places.prefetch(number);
         let id = self.block_at_hand(number, wanted)?;
         let Some(page) = at_hand(&self.pages, id, wanted) else {
             self.look_ahead(number + 1, wanted);
@@ -227,10 +225,12 @@ impl TableIter {
             return Ok(());
         }
         self.block = None;
+        self.table.places.prefetch(number);
         let handle = self.ask_index(|index, page| index.handle(number, page))?;
         let page = self
             .pages
             .page(self.table.file.page_id(handle, PageClass::Data))?;
+        self.table.places.note(number, &page);
         self.block = Some(Block::parse(page).map_err(|e| e.at_offset(handle.offset))?);
         self.block_number = number;
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
-use crate::base::page::{Page, PageClass, PageId, PageSource, Step};
+use crate::base::page::{BlockPlaces, Page, PageClass, PageId, PageSource, Step};
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 use crate::table::block_index::{Index, table_index};
@@ -26,6 +26,8 @@ pub(crate) struct TableReader {
     pub(super) file: TableFile,
     pub(in crate::table) index: Box<dyn Index>,
     filter: Option<Box<dyn Probe>>,
+    /// The places of all blocks, or of none.
+    pub(super) places: BlockPlaces,
 }
 
 impl TableReader {
@@ -41,7 +43,9 @@ impl TableReader {
         if residency.index_resident {
             load_index(&file, &mut *index)?;
         }
+        let remembered = if residency.places { index.blocks() } else { 0 };
         Ok(TableReader {
+            places: BlockPlaces::new(remembered),
             filter: file.filter(residency.filter_resident)?,
             file,
             index,
@@ -99,6 +103,9 @@ impl TableReader {
                     }
                     // If there was a page, it also has the places of these blocks.
                     Step::Done(blocks) => {
+                        if query.is_alone {
+                            self.places.prefetch(blocks.start);
+                        }
                         state.blocks = blocks;
                         state.phase = Phase::Handle;
                     }
@@ -112,6 +119,9 @@ impl TableReader {
                 },
                 Phase::Block => {
                     let page = page.take().expect("a lookup resumes with its block");
+                    if query.is_alone {
+                        self.places.note(state.blocks.start, &page);
+                    }
                     if let Some(lookup) = self.look_in(query, &page)? {
                         return Ok(Step::Done(lookup));
                     }
@@ -163,7 +173,8 @@ impl crate::table::Reader for TableReader {
             .filter
             .as_ref()
             .map_or(0, |filter| filter.memory_bytes());
-        (self.index.memory_bytes(), filter)
+        let index = self.index.memory_bytes() + self.places.memory_bytes();
+        (index, filter)
     }
 
     fn block_id(&self, block: usize) -> Option<PageId> {

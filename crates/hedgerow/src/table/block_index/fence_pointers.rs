@@ -17,7 +17,7 @@ use crate::base::page::{Handle, Page, PageClass, PageId, Step, TableId};
 
 use super::resident::ResidentPages;
 use super::{Bracket, Index};
-use node::{Child, Node, NodeBuilder, NodeLayout};
+use node::{Child, Node, NodeBuilder, NodeLayout, count_while};
 
 /// The size at which a page of separators is finished, so that it fits 4 KiB in memory.
 const PAGE_BYTES: usize = 3900;
@@ -274,16 +274,8 @@ impl FencePointers {
     }
 
     fn page_of_block(&self, block: usize) -> usize {
-        let (mut low, mut high) = (0, self.top.count);
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.first_block(middle) <= block {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low.saturating_sub(1)
+        let begun = count_while(0..self.top.count, |page| self.first_block(page) <= block);
+        begun.saturating_sub(1)
     }
 
     fn last_key(&self) -> &[u8] {

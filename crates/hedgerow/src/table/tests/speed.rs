@@ -68,6 +68,7 @@ fn speed() {
                 key,
                 hash: KeyHash::of(key, SEED),
                 seqno: SeqNo(*seqno),
+                is_alone: true,
             };
             let step = table.get(&query, &mut GetState::default(), None).unwrap();
             let Step::Read(id) = step else { panic!() };
@@ -102,6 +103,7 @@ fn measure_gets(tables: &[(Arc<dyn Reader>, Arc<Cached>)], asked: &[(usize, [u8;
             key,
             hash: KeyHash::of(key, SEED),
             seqno: SeqNo::MAX,
+            is_alone: true,
         };
         let mut state = GetState::default();
         let Ok(Step::Read(id)) = tables[*table].0.get(&query, &mut state, None) else {
@@ -117,6 +119,7 @@ fn measure_gets(tables: &[(Arc<dyn Reader>, Arc<Cached>)], asked: &[(usize, [u8;
                 key,
                 hash: hashing[i],
                 seqno: SeqNo::MAX,
+                is_alone: true,
             };
             let mut state = GetState::default();
             let _ = tables[*table].0.get(&query, &mut state, None).unwrap();
@@ -136,6 +139,7 @@ fn measure_gets(tables: &[(Arc<dyn Reader>, Arc<Cached>)], asked: &[(usize, [u8;
                 key,
                 hash: hashing[i],
                 seqno: SeqNo(SeqNo::MAX.0 - round),
+                is_alone: true,
             };
             let mut state = GetState::default();
             let _ = tables[*table].0.get(&query, &mut state, None).unwrap();
@@ -150,6 +154,7 @@ fn measure_gets(tables: &[(Arc<dyn Reader>, Arc<Cached>)], asked: &[(usize, [u8;
             key,
             hash: KeyHash(hashing[i].0.rotate_left(17)),
             seqno: SeqNo::MAX,
+            is_alone: true,
         };
         let mut state = GetState::default();
         let _ = tables[*table].0.get(&query, &mut state, None).unwrap();
