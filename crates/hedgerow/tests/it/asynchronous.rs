@@ -299,6 +299,10 @@ fn what_waited_in_a_queue_is_one_commit() {
     db.sync().unwrap();
     assert_eq!(db.verify().unwrap().log_records, 1);
     assert_eq!(contents(&keyspace).len(), 200);
+    // The worker counts a batch after its answers.
+    while db.stats().workers[0].done < 201 {
+        thread::yield_now();
+    }
     let worker = &db.stats().workers[0];
     assert_eq!((worker.done, worker.batches), (201, 2));
     assert_eq!(worker.partitions, 8);
