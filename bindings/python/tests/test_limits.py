@@ -18,8 +18,10 @@ from hedgerow import Database
 
 def run(code: str, *arguments: str | Path) -> str:
     """Run a program and return what it prints."""
+    # A shell that starts the tests in the background has them ignore Ctrl-C.
+    heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        [sys.executable, "-c", heeds + textwrap.dedent(code), *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=300,
