@@ -7,19 +7,6 @@ use super::Sources;
 
 const ENGINE: &str = "crates/hedgerow/src/";
 
-/// The circles that are left, each by its first module, with its reason. One that is gone is a
-/// finding.
-const EXCEPTIONS: &[(&str, &str)] = &[
-    (
-        "table/block_based/iter.rs",
-        "the reader returns the iterator over itself",
-    ),
-    (
-        "table/htable/iter.rs",
-        "the reader returns the iterator over itself",
-    ),
-];
-
 /// The names from the root of the crate to a module.
 type Module = Vec<String>;
 
@@ -36,23 +23,12 @@ pub(crate) fn check(sources: &Sources) -> Vec<String> {
         imports.insert(module, targets.collect());
     }
     let path = |module: &Module| modules[module].0;
-    let mut expected: BTreeSet<&str> = match modules.contains_key(&Module::new()) {
-        true => EXCEPTIONS.iter().map(|(first, _)| *first).collect(),
-        false => BTreeSet::new(),
-    };
-    let mut findings = Vec::new();
-    for circle in circles(&imports) {
-        let (first, others) = (path(circle[0]), &circle[1..]);
-        if !expected.remove(&first[ENGINE.len()..]) {
-            let others: Vec<&str> = others.iter().map(|module| path(module)).collect();
-            let others = others.join(", ");
-            findings.push(format!("{first}:1: imports in a circle with {others}"));
-        }
-    }
-    findings.extend(expected.iter().map(|first| {
-        format!("{ENGINE}{first}:1: the exception of a circle of imports is not needed")
-    }));
-    findings
+    let circles = circles(&imports).into_iter().map(|circle| {
+        let others: Vec<&str> = circle[1..].iter().map(|module| path(module)).collect();
+        let others = others.join(", ");
+        format!("{}:1: imports in a circle with {others}", path(circle[0]))
+    });
+    circles.collect()
 }
 
 fn module_of(path: &str) -> Module {

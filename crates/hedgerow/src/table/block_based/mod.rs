@@ -13,7 +13,6 @@
 //! Cost of a lookup that does not: none or one page, except for the filter's false positives.
 
 mod block;
-mod iter;
 mod reader;
 pub(crate) mod short_keys;
 mod writer;

@@ -1,5 +1,7 @@
 //! An open table: point lookups as a state machine that names the pages it needs.
 
+mod block_iter;
+
 use std::sync::Arc;
 
 use crate::base::entry::KeyHash;
@@ -18,16 +20,16 @@ use crate::table::verify_table;
 use crate::table::{FoundValue, GetState, Lookup, Phase, Query};
 
 use super::block::{Block, Position};
-use super::iter::TableIter;
+use block_iter::TableIter;
 
 /// An open table of this format.
 #[derive(Debug)]
 pub(crate) struct TableReader {
-    pub(super) file: TableFile,
+    file: TableFile,
     pub(in crate::table) index: Box<dyn Index>,
     filter: Option<Box<dyn Probe>>,
     /// The places of all blocks, or of none.
-    pub(super) places: BlockPlaces,
+    places: BlockPlaces,
 }
 
 impl TableReader {

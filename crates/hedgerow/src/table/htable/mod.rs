@@ -23,7 +23,6 @@
 
 mod bucket;
 mod fill;
-mod iter;
 mod reader;
 mod writer;
 

@@ -1,5 +1,7 @@
 //! An open HTable: point lookups as a state machine that names the pages it needs.
 
+mod bucket_iter;
+
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
@@ -21,14 +23,14 @@ use crate::table::verify_table;
 use crate::table::{FoundValue, GetState, Lookup, Phase, Query};
 
 use super::bucket::Bucket;
-use super::iter::TableIter;
+use bucket_iter::TableIter;
 
 /// An open table of this format.
 #[derive(Debug)]
 pub(crate) struct TableReader {
-    pub(super) file: TableFile,
-    pub(super) marks: HashMarks,
-    pub(super) order: Box<dyn Order>,
+    file: TableFile,
+    marks: HashMarks,
+    order: Box<dyn Order>,
     /// The filter of the table or the filters of its buckets: at most one of the two.
     filter: Option<Box<dyn Probe>>,
     filters: Option<BucketBlooms>,

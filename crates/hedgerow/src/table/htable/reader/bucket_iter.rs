@@ -11,8 +11,8 @@ use crate::table::block_index::Index as _;
 use crate::table::entry_parts::ValueHandle;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 
-use super::bucket::{Bucket, BucketEntry};
-use super::reader::TableReader;
+use super::TableReader;
+use crate::table::htable::bucket::{Bucket, BucketEntry};
 
 pub(super) struct TableIter {
     table: Arc<TableReader>,

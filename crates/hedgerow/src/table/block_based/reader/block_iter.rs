@@ -13,8 +13,8 @@ use crate::table::block_index::{self, Bracket, Index};
 use crate::table::entry_parts::ValueHandle;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 
-use super::block::{Block, Cursor, Position, RawEntry};
-use super::reader::TableReader;
+use super::TableReader;
+use crate::table::block_based::block::{Block, Cursor, Position, RawEntry};
 
 /// The most blocks that a short scan reads with its first one: the caller may want only that.
 const AHEAD_BLOCKS: usize = 4;
