@@ -18,7 +18,9 @@
 //!
 //! `given` is for what was not measured: sizes, targets. `text` finds words of the document, and
 //! recomputes the numbers where it has `#`. A table of counts names its command instead:
-//! `<!-- figures: counted by COMMAND -->`. A table of numbers without a comment is an error.
+//! `<!-- figures: counted by COMMAND -->`. A decision keeps the numbers that it was made with, of
+//! code that is gone: `<!-- figures: recorded with the decision -->`, in `docs/design` alone. A
+//! table of numbers without a comment is an error.
 
 mod formula;
 
@@ -30,9 +32,12 @@ use serde_json::{Value, json};
 
 const RUNS: &str = "crates/hedgerow-papers/runs";
 /// Folders of documents with numbers; `README.md` is checked, too.
-const FOLDERS: [&str; 2] = ["docs", "docs/benchmarks"];
+const FOLDERS: [&str; 3] = ["docs", "docs/benchmarks", DECISIONS];
+/// The folder whose tables may be as old as the decision.
+const DECISIONS: &str = "docs/design";
 const OPENING: &str = "<!-- figures:";
 const COUNTED: &str = "counted by ";
+const RECORDED: &str = "recorded with the decision";
 const GIVEN: &str = "given";
 
 /// A wrong number, or another error, at a place of a document.
@@ -81,6 +86,12 @@ pub(crate) fn check(root: &Path, bless: bool) -> Vec<String> {
             .unwrap_or(&path)
             .display()
             .to_string();
+        let recorded = text.find(&format!("{OPENING} {RECORDED}"));
+        if let Some(at) = recorded.filter(|_| !name.starts_with(DECISIONS)) {
+            let wrong =
+                format!("expected numbers of today, found `{RECORDED}` outside {DECISIONS}");
+            findings.push(Finding::new(at, wrong));
+        }
         let line = |at: usize| text[..at].matches('\n').count() + 1;
         lines.extend(
             findings
@@ -162,7 +173,8 @@ struct Line<'a> {
 struct Source<'a> {
     data: Vec<Value>,
     aggregate: &'a str,
-    is_counted: bool,
+    /// The table's numbers are not of rows.
+    is_without_rows: bool,
     all: Selection,
     rows: Vec<Line<'a>>,
     columns: Vec<Line<'a>>,
@@ -175,8 +187,8 @@ impl<'a> Source<'a> {
         let (head, lines) = comment.split_once('\n').unwrap_or((comment, ""));
         let head = head.trim();
         let mut source = Source::default();
-        if head.starts_with(COUNTED) {
-            source.is_counted = true;
+        if head.starts_with(COUNTED) || head == RECORDED {
+            source.is_without_rows = true;
             return Ok(source);
         }
         let (aggregate, files) = head.split_once(" of ").ok_or_else(|| {
@@ -207,7 +219,7 @@ impl<'a> Source<'a> {
     }
 
     fn check_table(&self, text: &str, table: &Table) -> Vec<Finding> {
-        if self.is_counted {
+        if self.is_without_rows {
             return Vec::new();
         }
         let mut findings = Vec::new();
