@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     )]
     workloads: Vec<Workload>,
 
-    /// The database [default: a temporary one]
+    /// The database [default: a temporary one, whatever HEDGEROW_DB says]
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
     /// The keyspace to fill and read

@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     scan_entries: Option<f64>,
 
     /// Takes the mix, the number of entries and their sizes from the counters of a database
-    /// (docs/design/0007-advisor.md)
+    /// (docs/design/0007-advisor.md) [default: the flags' numbers, whatever HEDGEROW_DB says]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     #[arg(conflicts_with_all = ["entries", "key_size", "value_size"])]
     db: Option<PathBuf>,
@@ -323,7 +323,7 @@ fn print_designs(designs: &[Advice], output: &mut Output) {
 }
 
 /// The short forms of trees, and the words for them.
-const SHORT_FORMS: [(&str, &str); 8] = [
+const SHORT_FORMS: [(&str, &str); 9] = [
     ("K", "`K4` at most 4 runs"),
     ("F", "`F` fence pointers in memory"),
     ("-", "`-` a paged index"),
@@ -332,6 +332,7 @@ const SHORT_FORMS: [(&str, &str); 8] = [
     ("C", "`C12.0` cuckoo filters of 12.0 bits per key"),
     ("M", "`M14.0` a filter for all runs, 14.0 bits per key"),
     ("%", "`~30%` of its data in memory"),
+    ("*", "`*` all of its data in memory"),
 ];
 
 /// Explains the short forms that are in the tables.
@@ -341,14 +342,8 @@ fn print_legend(trees: &[String], output: &mut Output) {
         "  A tree is its levels, the smallest first. T is a ratio of sizes, c the scaling factor of Garnering."
     ));
     let has = |form: &str| trees.iter().any(|tree| tree.contains(form));
-    let mut said: Vec<&str> = SHORT_FORMS
-        .into_iter()
-        .filter(|(form, _)| has(form))
-        .map(|(_, words)| words)
-        .collect();
-    if has("*") {
-        said.push("`*` all of its data in memory");
-    }
+    let said = SHORT_FORMS.into_iter().filter(|(form, _)| has(form));
+    let said: Vec<&str> = said.map(|(_, words)| words).collect();
     output.line(format_args!("  A level: {}.", said.join("; ")));
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     dir: PathBuf,
 
     /// The directory of the database, new or from an earlier tour; it is kept [default: a temporary
-    /// directory, which is removed].
+    /// directory, which is removed, whatever HEDGEROW_DB says].
     #[arg(long, value_name = "PATH")]
     db: Option<PathBuf>,
 
