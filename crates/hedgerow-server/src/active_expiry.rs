@@ -1,24 +1,22 @@
 //! Removing keys that have expired, also those that nobody reads.
 //!
-//! Each database has its times of expiry in order, so what is due is at the beginning. The task
-//! takes at most a quarter of one processor.
+//! Each database has its times of expiry in order, so what is due is at the beginning: keys, and
+//! hashes with fields that are due. The task takes at most a quarter of one processor.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow::Slice;
-
 use crate::clock;
-use crate::commands::{Args, Command, Keys, Run, WRITE, expire_due};
+use crate::commands::{Args, Command, Keys, Run, WRITE, expire_due, expire_fields_due};
 use crate::execute::{Call, Caller};
 use crate::server::Server;
-use crate::store::{DATABASES, Space};
+use crate::store::{DATABASES, Due, due};
 
 const PAUSE: Duration = Duration::from_millis(100);
 /// The keys that are removed together.
 const KEYS: usize = 64;
 
-/// Not in the table, since no client can call it.
+/// Not in the table, since no client can call them.
 static EXPIRE_DUE: Command = Command {
     name: "del",
     arity: -1,
@@ -28,20 +26,33 @@ static EXPIRE_DUE: Command = Command {
     summary: "Removes keys that have expired.",
 };
 
+static EXPIRE_FIELDS_DUE: Command = Command {
+    name: "hdel",
+    arity: -1,
+    flags: WRITE,
+    keys: Keys::Range(0, -1, 1),
+    run: Run::Data(expire_fields_due),
+    summary: "Removes fields of hashes that have expired.",
+};
+
 /// Removes what is due until the server ends.
 pub(crate) async fn run(server: Arc<Server>) {
     loop {
         let mut pause = PAUSE;
-        for db in 0..DATABASES {
+        let kinds = [(Due::Keys, &EXPIRE_DUE), (Due::Fields, &EXPIRE_FIELDS_DUE)];
+        let all = (0..DATABASES).flat_map(|db| kinds.map(|(kind, command)| (db, kind, command)));
+        for (db, kind, command) in all {
             let began = clock::now();
+            let due = || due(&server.databases, (db, kind), server.now(), KEYS);
             // An error comes again, to those who read.
-            let due = tokio::task::block_in_place(|| due(&server, db)).unwrap_or_default();
+            let due = tokio::task::block_in_place(due).unwrap_or_default();
             if due.is_empty() {
                 continue;
             }
             let keys: Vec<&[u8]> = due.iter().map(|it| &it[8..]).collect();
-            remove(&server, db, &keys).await;
-            if due.len() == KEYS {
+            let wrote = remove(&server, db, (command, &keys)).await;
+            // A hash may have more fields that are due.
+            if due.len() == KEYS || kind == Due::Fields && wrote {
                 pause = Duration::ZERO;
             }
             tokio::time::sleep(began.elapsed() * 3).await;
@@ -51,18 +62,8 @@ pub(crate) async fn run(server: Arc<Server>) {
     }
 }
 
-/// The first entries that are due.
-fn due(server: &Server, db: usize) -> hedgerow::Result<Vec<Slice>> {
-    let map = server.databases.map();
-    let Some(database) = map.get(db).and_then(Option::as_ref) else {
-        return Ok(Vec::new());
-    };
-    let end = (server.now() + 1).to_be_bytes();
-    let due = database.space(Space::Expiry).scan(..&end[..])?;
-    due.keys().take(KEYS).collect()
-}
-
-async fn remove(server: &Server, db: usize, keys: Args<'_>) {
+/// Returns true if anything was removed.
+async fn remove(server: &Server, db: usize, (command, keys): (&'static Command, Args<'_>)) -> bool {
     let caller = Caller {
         db,
         resp3: false,
@@ -72,13 +73,8 @@ async fn remove(server: &Server, db: usize, keys: Args<'_>) {
         address: "",
         client: None,
     };
-    let calls: Vec<_> = keys
-        .chunks(1)
-        .map(|args| Call {
-            command: &EXPIRE_DUE,
-            args,
-        })
-        .collect();
+    let calls: Vec<_> = keys.chunks(1).map(|args| Call { command, args }).collect();
     let outcome = server.run(caller, &calls).await;
     server.announce(outcome.effects).await;
+    outcome.wrote
 }

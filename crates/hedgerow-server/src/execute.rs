@@ -285,6 +285,10 @@ impl Server {
     pub(crate) async fn announce(&self, mut effects: Effects) -> bool {
         let mut wrote = false;
         loop {
+            let fields = std::mem::take(&mut effects.expired_fields) as u64;
+            if fields > 0 {
+                self.expired_fields.fetch_add(fields, Ordering::Relaxed);
+            }
             for event in effects.events.drain(..) {
                 self.notify(&event);
             }

@@ -79,6 +79,7 @@ pub(crate) struct Server {
     /// The changes of keys since the last checkpoint.
     pub(crate) changes: AtomicU64,
     pub(crate) expired: AtomicU64,
+    pub(crate) expired_fields: AtomicU64,
     pub(crate) since: Instant,
     pub(crate) run_id: String,
     pub(crate) port: u16,
@@ -121,6 +122,7 @@ impl Server {
             connections: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             expired: AtomicU64::new(0),
+            expired_fields: AtomicU64::new(0),
             since: clock::now(),
             run_id: digits.flatten().collect(),
             port,

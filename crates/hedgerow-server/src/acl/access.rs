@@ -41,6 +41,8 @@ const BOTH: &[&str] = &[
     "getdel",
     "getex",
     "getset",
+    "hgetdel",
+    "hgetex",
     "hincrby",
     "hincrbyfloat",
     "incr",

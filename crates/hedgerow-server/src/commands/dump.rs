@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::arguments::{Options, integer, is};
+use super::fields;
 use super::hashes::{self, element_key, name_of};
 use super::lists;
 use super::zsets::{self, of_ordered};
@@ -14,7 +15,11 @@ pub(super) fn dump(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(meta) = entry.meta().cloned() else {
         return Ok(Reply::Null);
     };
-    Ok(Reply::Bulk(value(txn, &meta)?.encode()))
+    Ok(match value(txn, &meta)? {
+        // All fields have expired.
+        Value::Hash(fields) if fields.is_empty() => Reply::Null,
+        value => Reply::Bulk(value.encode()),
+    })
 }
 
 /// Everything that a key holds.
@@ -32,12 +37,19 @@ fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
             Value::Set(members.collect::<Answer<_>>()?)
         }
         Kind::Hash => {
-            let found = txn.scan(db, Space::Elements, all, count)?;
-            let fields = found.map(|item| {
-                let (key, value) = item?;
-                Ok((name_of(&key).to_vec(), value[1..].to_vec()))
+            let fields = hashes::all(txn, meta)?.map(|item| {
+                let (key, field) = item?;
+                Ok((
+                    name_of(&key).to_vec(),
+                    field.value().to_vec(),
+                    field.expires,
+                ))
             });
-            Value::Hash(fields.collect::<Answer<_>>()?)
+            let fields: Vec<_> = fields.collect::<Answer<_>>()?;
+            match fields.iter().any(|it| it.2 > 0) {
+                true => Value::ExpiringHash(fields),
+                false => Value::Hash(fields.into_iter().map(|it| (it.0, it.1)).collect()),
+            }
         }
         Kind::SortedSet => {
             let found = txn.scan(db, Space::Ordered, all, count)?;
@@ -115,6 +127,11 @@ pub(super) fn restore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     }
     let mut meta = put(txn, &value)?;
     meta.expires = expires;
+    if meta.is_collection() && meta.count == 0 {
+        // All fields have expired since they were dumped.
+        txn.remove(&mut entry)?;
+        return Ok(Reply::OK);
+    }
     txn.store(&mut entry, meta)?;
     txn.event(&entry, b'g', "restore");
     txn.ready(&entry);
@@ -128,7 +145,8 @@ fn put(txn: &mut Txn<'_>, value: &Value) -> Answer<Meta> {
         Value::List(items) => (txn.db, Kind::List, items.len()),
         Value::Set(members) => (txn.db, Kind::Set, members.len()),
         Value::Hash(fields) => (txn.db, Kind::Hash, fields.len()),
-        // Each member that is put counts.
+        // Each that is put counts.
+        Value::ExpiringHash(_) => (txn.db, Kind::Hash, 0),
         Value::SortedSet(_) => (txn.db, Kind::SortedSet, 0),
     };
     let mut meta = txn.new_collection(kind)?;
@@ -149,7 +167,14 @@ fn put(txn: &mut Txn<'_>, value: &Value) -> Answer<Meta> {
         }
         Value::Hash(fields) => {
             for (name, value) in fields {
-                hashes::put(txn, &meta, name, value)?;
+                fields::put(txn, &mut meta, (name, 0), (value, 0))?;
+            }
+        }
+        Value::ExpiringHash(fields) => {
+            let now = txn.now;
+            for (name, value, time) in fields.iter().filter(|it| it.2 == 0 || it.2 > now) {
+                fields::put(txn, &mut meta, (name, 0), (value, *time))?;
+                meta.count += 1;
             }
         }
         Value::SortedSet(members) => {

@@ -21,9 +21,9 @@ pub(super) fn pexpireat(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     expire_at(txn, args, 1, false)
 }
 
-/// The conditions of EXPIRE.
+/// The conditions of EXPIRE and HEXPIRE.
 #[derive(Default)]
-struct Conditions {
+pub(super) struct Conditions {
     none: bool,
     some: bool,
     later: bool,
@@ -31,7 +31,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(options: Args<'_>) -> Answer<Conditions> {
+    pub(super) fn parse(options: Args<'_>) -> Answer<Conditions> {
         let mut conditions = Conditions::default();
         for option in options {
             let condition = match option {
@@ -66,7 +66,7 @@ impl Conditions {
     }
 
     /// No time of expiry counts as the latest one.
-    fn hold(&self, old: u64, new: u64) -> bool {
+    pub(super) fn hold(&self, old: u64, new: u64) -> bool {
         let old_time = if old == 0 { u64::MAX } else { old };
         !(self.none && old > 0
             || self.some && old == 0

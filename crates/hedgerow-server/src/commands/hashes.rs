@@ -1,16 +1,13 @@
-//! Hashes. A field is an entry of its own; its value has a byte of flags in front, for what fields
-//! may have one day.
+//! Hashes. A field is an entry of its own: [`super::fields`].
 
 use super::Args;
 use super::arguments::{float, integer, is};
+use super::fields::{Changed, Field, live_pair};
 use super::scan::random_element;
 use crate::number;
 use crate::resp::Reply;
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn, elements};
 use hedgerow::Slice;
-
-/// The flags of a value.
-const PLAIN: u8 = 0;
 
 fn hash(txn: &mut Txn<'_>, key: &[u8]) -> Answer<Entry> {
     txn.lookup_kind(key, Kind::Hash)
@@ -26,43 +23,53 @@ pub(super) fn name_of(key: &Slice) -> &[u8] {
     &key[12..]
 }
 
-fn value_of(stored: &Slice) -> Reply {
-    Reply::Stored(stored.clone(), 1)
-}
-
-fn field(txn: &mut Txn<'_>, meta: &Meta, name: &[u8]) -> Answer<Option<Slice>> {
+/// A field as it is stored; it may have expired.
+pub(super) fn stored(txn: &mut Txn<'_>, meta: &Meta, name: &[u8]) -> Answer<Option<Field>> {
     let key = element_key(txn, meta.version, name);
     let db = txn.db;
-    txn.get(db, Space::Elements, &key)
+    let stored = txn.get(db, Space::Elements, &key)?;
+    stored.map(Field::decode).transpose()
 }
 
-fn fields(txn: &mut Txn<'_>, meta: &Meta, names: Args<'_>) -> Answer<Vec<Option<Slice>>> {
+/// A field, unless there is none or it has expired.
+pub(super) fn field(txn: &mut Txn<'_>, meta: &Meta, name: &[u8]) -> Answer<Option<Field>> {
+    let now = txn.now;
+    Ok(stored(txn, meta, name)?.filter(|it| it.is_live(now)))
+}
+
+/// Several fields; in memory mode all that are missing are asked for together.
+pub(super) fn fields(
+    txn: &mut Txn<'_>,
+    meta: &Meta,
+    names: Args<'_>,
+) -> Answer<Vec<Option<Field>>> {
     let keys: Vec<_> = names
         .iter()
         .map(|it| element_key(txn, meta.version, it))
         .collect();
-    let db = txn.db;
-    txn.get_all(db, Space::Elements, &keys)
+    let (db, now) = (txn.db, txn.now);
+    let stored = txn.get_all(db, Space::Elements, &keys)?.into_iter();
+    let decoded = stored.map(|it| {
+        let field = it.map(Field::decode).transpose()?;
+        Ok(field.filter(|it| it.is_live(now)))
+    });
+    decoded.collect()
 }
 
-pub(super) fn put(txn: &mut Txn<'_>, meta: &Meta, name: &[u8], value: &[u8]) -> Answer<()> {
-    let key = element_key(txn, meta.version, name);
-    let db = txn.db;
-    txn.put(db, Space::Elements, &key, &[&[PLAIN], value].concat())
-}
-
-/// All fields and values, in the order of hashes.
-fn all(
+/// All fields that have not expired, with their names, in the order of hashes.
+pub(super) fn all(
     txn: &mut Txn<'_>,
     meta: &Meta,
-) -> Answer<impl Iterator<Item = Answer<(Slice, Slice)>> + use<>> {
-    let db = txn.db;
-    txn.scan(db, Space::Elements, elements(meta.version), meta.count)
+) -> Answer<impl Iterator<Item = Answer<(Slice, Field)>> + use<>> {
+    let (db, now) = (txn.db, txn.now);
+    let pairs = txn.scan(db, Space::Elements, elements(meta.version), meta.count)?;
+    Ok(pairs.filter_map(move |pair| live_pair(pair, now)))
 }
 
-/// Stores the new number of fields, or notes the change if the number is the same.
+/// Stores the new numbers of elements, or notes the change if they are the same.
 pub(super) fn store_count(txn: &mut Txn<'_>, entry: &mut Entry, meta: Meta) -> Answer<()> {
-    if entry.meta().is_some_and(|old| old.count == meta.count) {
+    let counts = |meta: &Meta| (meta.count, meta.expiring);
+    if entry.meta().is_some_and(|old| counts(old) == counts(&meta)) {
         txn.touch(entry);
         return Ok(());
     }
@@ -85,36 +92,28 @@ fn set_fields(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<i64> {
             "ERR wrong number of arguments for '{name}' command"
         )));
     }
-    let mut entry = hash(txn, args[1])?;
-    let mut meta = txn.collection(&entry, Kind::Hash)?;
+    let mut hash = Changed::open(txn, args[1])?;
     let names: Vec<_> = pairs.iter().map(|pair| pair[0]).collect();
-    if entry.exists() {
-        fields(txn, &meta, &names)?;
-    }
+    hash.prefetch(txn, &names)?;
     let mut added = 0;
     for [name, value] in pairs {
         // A field may be there twice.
-        if field(txn, &meta, name)?.is_none() {
-            added += 1;
-        }
-        put(txn, &meta, name, value)?;
+        let old = hash.stored(txn, name)?;
+        let is_new = hash.put(txn, (name, old.as_ref()), (value, 0))?;
+        added += i64::from(is_new);
     }
-    meta.count += added;
-    store_count(txn, &mut entry, meta)?;
-    txn.event(&entry, b'h', "hset");
-    Ok(added as i64)
+    hash.close(txn, &["hset"])?;
+    Ok(added)
 }
 
 pub(super) fn hsetnx(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let mut entry = hash(txn, args[1])?;
-    let mut meta = txn.collection(&entry, Kind::Hash)?;
-    if field(txn, &meta, args[2])?.is_some() {
+    let mut hash = Changed::open(txn, args[1])?;
+    let old = hash.stored(txn, args[2])?;
+    if old.as_ref().is_some_and(|it| it.is_live(txn.now)) {
         return Ok(Reply::Integer(0));
     }
-    put(txn, &meta, args[2], args[3])?;
-    meta.count += 1;
-    store_count(txn, &mut entry, meta)?;
-    txn.event(&entry, b'h', "hset");
+    hash.put(txn, (args[2], old.as_ref()), (args[3], 0))?;
+    hash.close(txn, &["hset"])?;
     Ok(Reply::Integer(1))
 }
 
@@ -124,7 +123,7 @@ pub(super) fn hget(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         return Ok(Reply::Null);
     };
     let found = field(txn, meta, args[2])?;
-    Ok(found.as_ref().map_or(Reply::Null, value_of))
+    Ok(found.map_or(Reply::Null, |it| it.reply()))
 }
 
 pub(super) fn hmget(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -135,42 +134,24 @@ pub(super) fn hmget(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     };
     let values = found
         .iter()
-        .map(|it| it.as_ref().map_or(Reply::Null, value_of));
+        .map(|it| it.as_ref().map_or(Reply::Null, Field::reply));
     Ok(Reply::Array(values.collect()))
 }
 
 pub(super) fn hdel(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let removed = remove_elements(txn, args, Kind::Hash, b'h', "hdel")?;
-    Ok(Reply::Integer(removed))
-}
-
-/// Removes fields or members, and the key with the last one.
-pub(super) fn remove_elements(
-    txn: &mut Txn<'_>,
-    args: Args<'_>,
-    kind: Kind,
-    class: u8,
-    event: &'static str,
-) -> Answer<i64> {
-    let mut entry = txn.lookup_kind(args[1], kind)?;
-    let Some(mut meta) = entry.meta().cloned() else {
-        return Ok(0);
+    let Some(mut hash) = Changed::existing(txn, args[1])? else {
+        return Ok(Reply::Integer(0));
     };
-    fields(txn, &meta, &args[2..])?;
-    let (db, mut removed) = (txn.db, 0);
+    hash.prefetch(txn, &args[2..])?;
+    let mut removed = 0;
     for name in &args[2..] {
-        let key = element_key(txn, meta.version, name);
-        if txn.get(db, Space::Elements, &key)?.is_some() {
-            txn.delete(db, Space::Elements, &key)?;
-            removed += 1;
+        if let Some(old) = hash.stored(txn, name)? {
+            removed += i64::from(hash.remove(txn, name, &old)?);
         }
     }
-    if removed > 0 {
-        meta.count -= removed;
-        txn.event(&entry, class, event);
-        txn.store_or_remove(&mut entry, meta)?;
-    }
-    Ok(removed as i64)
+    let events: &[_] = if removed > 0 { &["hdel"] } else { &[] };
+    hash.close(txn, events)?;
+    Ok(Reply::Integer(removed))
 }
 
 pub(super) fn hlen(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -192,7 +173,7 @@ pub(super) fn hstrlen(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         return Ok(Reply::Integer(0));
     };
     let found = field(txn, meta, args[2])?;
-    Ok(Reply::count(found.map_or(0, |it| it.len() - 1)))
+    Ok(Reply::count(found.map_or(0, |it| it.value().len())))
 }
 
 pub(super) fn hgetall(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -202,7 +183,7 @@ pub(super) fn hgetall(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     };
     let pairs = all(txn, meta)?.map(|item| {
         let (key, value) = item?;
-        Ok((Reply::bulk(name_of(&key)), value_of(&value)))
+        Ok((Reply::bulk(name_of(&key)), value.reply()))
     });
     Ok(Reply::Map(pairs.collect::<Answer<_>>()?))
 }
@@ -212,10 +193,10 @@ pub(super) fn hkeys(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 }
 
 pub(super) fn hvals(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    list(txn, args[1], |_, value| value_of(value))
+    list(txn, args[1], |_, value| value.reply())
 }
 
-fn list(txn: &mut Txn<'_>, key: &[u8], part: impl Fn(&Slice, &Slice) -> Reply) -> Answer<Reply> {
+fn list(txn: &mut Txn<'_>, key: &[u8], part: impl Fn(&Slice, &Field) -> Reply) -> Answer<Reply> {
     let entry = hash(txn, key)?;
     let Some(meta) = entry.meta() else {
         return Ok(Reply::Array(Vec::new()));
@@ -254,21 +235,20 @@ pub(super) fn hincrbyfloat(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     Ok(Reply::bulk(text))
 }
 
-/// Gives a field the value that is computed from the old one.
+/// Gives a field the value that is computed from the old one; it keeps its time of expiry.
 fn change<T>(
     txn: &mut Txn<'_>,
     args: Args<'_>,
     event: &'static str,
     new: impl Fn(Option<&[u8]>) -> Answer<(T, String)>,
 ) -> Answer<(T, String)> {
-    let mut entry = hash(txn, args[1])?;
-    let mut meta = txn.collection(&entry, Kind::Hash)?;
-    let old = field(txn, &meta, args[2])?;
-    let (number, text) = new(old.as_ref().map(|it| &it[1..]))?;
-    put(txn, &meta, args[2], text.as_bytes())?;
-    meta.count += u64::from(old.is_none());
-    store_count(txn, &mut entry, meta)?;
-    txn.event(&entry, b'h', event);
+    let mut hash = Changed::open(txn, args[1])?;
+    let stored = hash.stored(txn, args[2])?;
+    let old = stored.as_ref().filter(|it| it.is_live(txn.now));
+    let (number, text) = new(old.map(Field::value))?;
+    let expires = old.map_or(0, |it| it.expires);
+    hash.put(txn, (args[2], stored.as_ref()), (text.as_bytes(), expires))?;
+    hash.close(txn, &[event])?;
     Ok((number, text))
 }
 
@@ -283,7 +263,7 @@ pub(super) fn hrandfield(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         return Err(Stop::reply("ERR value is out of range"));
     }
     let entry = hash(txn, args[1])?;
-    let picked = random_elements(txn, &entry, count)?;
+    let picked = random_fields(txn, &entry, count)?;
     let Some(_) = count else {
         let name = picked.first().map(|(key, _)| name_of(key).to_vec());
         return Ok(Reply::bulk_or_null(name));
@@ -294,11 +274,31 @@ pub(super) fn hrandfield(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         let name = Reply::bulk(name_of(key));
         match (with_values, resp3) {
             (false, _) => replies.push(name),
-            (true, false) => replies.extend([name, value_of(value)]),
-            (true, true) => replies.push(Reply::Array(vec![name, value_of(value)])),
+            (true, false) => replies.extend([name, value.reply()]),
+            (true, true) => replies.push(Reply::Array(vec![name, value.reply()])),
         }
     }
     Ok(Reply::Array(replies))
+}
+
+/// Random fields that have not expired.
+fn random_fields(
+    txn: &mut Txn<'_>,
+    entry: &Entry,
+    count: Option<i64>,
+) -> Answer<Vec<(Slice, Field)>> {
+    let now = txn.now;
+    match entry.meta().filter(|meta| meta.expiring.count > 0).cloned() {
+        // Some of those that were drawn may have expired.
+        Some(meta) => {
+            let live: Vec<_> = all(txn, &meta)?.collect::<Answer<_>>()?;
+            Ok(drawn(live, count.unwrap_or(1)))
+        }
+        None => {
+            let picked = random_elements(txn, entry, count)?.into_iter();
+            picked.filter_map(|it| live_pair(Ok(it), now)).collect()
+        }
+    }
 }
 
 /// Random elements of a hash, set or sorted set. `None` means one; a negative count allows the
@@ -318,15 +318,20 @@ pub(super) fn random_elements(
             .into_iter()
             .collect()),
         Some(count) => {
-            let mut walked: Vec<(Slice, Slice)> = all(txn, &meta)?.collect::<Answer<_>>()?;
-            if count > 0 {
-                fastrand::shuffle(&mut walked);
-                walked.truncate(count as usize);
-                return Ok(walked);
-            }
-            let wanted = count.unsigned_abs() as usize;
-            let picks = (0..wanted).map(|_| walked[fastrand::usize(..walked.len())].clone());
-            Ok(picks.collect())
+            let db = txn.db;
+            let all = txn.scan(db, Space::Elements, elements(meta.version), meta.count)?;
+            Ok(drawn(all.collect::<Answer<_>>()?, count))
         }
     }
+}
+
+/// So many of these; a negative count allows the same one several times.
+fn drawn<T: Clone>(mut all: Vec<T>, count: i64) -> Vec<T> {
+    if count > 0 || all.is_empty() {
+        fastrand::shuffle(&mut all);
+        all.truncate(count.unsigned_abs() as usize);
+        return all;
+    }
+    let picks = (0..count.unsigned_abs()).map(|_| all[fastrand::usize(..all.len())].clone());
+    picks.collect()
 }

@@ -167,6 +167,10 @@ fn stats(server: &Server) -> String {
             "expired_keys",
             server.expired.load(Ordering::Relaxed).to_string(),
         ),
+        (
+            "expired_subkeys",
+            server.expired_fields.load(Ordering::Relaxed).to_string(),
+        ),
         ("evicted_keys", "0".to_owned()),
         (
             "pubsub_channels",

@@ -112,6 +112,7 @@ fn copy_to(txn: &mut Txn<'_>, from: &Entry, to: &mut Entry) -> Answer<()> {
         ..meta.clone()
     };
     let spaces: &[Space] = match meta.kind {
+        Kind::Hash if meta.expiring.count > 0 => &[Space::Elements, Space::Ordered],
         Kind::Hash | Kind::Set | Kind::String => &[Space::Elements],
         Kind::List => &[Space::Ordered],
         Kind::SortedSet | Kind::Stream => &[Space::Elements, Space::Ordered],
@@ -196,6 +197,7 @@ fn encoding(meta: &Meta) -> &'static str {
         Kind::List => "quicklist",
         Kind::SortedSet if meta.count > SMALL => "skiplist",
         Kind::Hash | Kind::Set if meta.count > SMALL => "hashtable",
+        Kind::Hash if meta.expiring.count > 0 => "listpackex",
         _ => "listpack",
     }
 }

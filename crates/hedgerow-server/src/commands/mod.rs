@@ -7,11 +7,14 @@ mod arguments;
 mod bits;
 mod dump;
 mod expiry;
+mod fields;
 mod geo;
+mod hash_expiry;
 mod hashes;
 mod hyperloglog;
 mod keys;
 mod lists;
+mod lookup;
 mod lua;
 mod scan;
 mod sets;
@@ -44,9 +47,11 @@ use crate::resp::Reply;
 use crate::session::Session;
 use crate::store::{Answer, Txn};
 
+pub(crate) use hash_expiry::expire_fields_due;
 pub(crate) use keys::expire_due;
 pub(crate) use lists::seconds_to_wait;
-pub(crate) use table::{COMMANDS, find, index_of};
+pub(crate) use lookup::{find, index_of};
+pub(crate) use table::COMMANDS;
 
 /// The name of a command and its arguments.
 pub(crate) type Args<'a> = &'a [&'a [u8]];
@@ -147,7 +152,7 @@ impl Command {
 
     /// The group of the documentation.
     pub(crate) fn group(&self) -> &'static str {
-        table::group_of(self.name)
+        lookup::group_of(self.name)
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::Args;
 use super::arguments::{Options, is};
+use super::fields::Field;
 use crate::glob;
 use crate::resp::Reply;
 use crate::store::{Answer, Kind, Meta, Space, Stop, Txn, elements};
@@ -108,29 +109,36 @@ pub(super) fn scan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 }
 
 pub(super) fn hscan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    scan_elements(txn, args, Kind::Hash, |value| {
-        Some(Reply::bulk(&value[1..]))
+    let (args, with_values) = match args {
+        [before @ .., last] if is(last, "NOVALUES") && args.len() > 3 => (before, false),
+        args => (args, true),
+    };
+    let now = txn.now;
+    scan_elements(txn, args, Kind::Hash, |stored| {
+        let field = Field::decode(stored)?;
+        let value = with_values.then(|| field.reply());
+        Ok(field.is_live(now).then_some(value))
     })
 }
 
 pub(super) fn sscan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    scan_elements(txn, args, Kind::Set, |_| None)
+    scan_elements(txn, args, Kind::Set, |_| Ok(Some(None)))
 }
 
 pub(super) fn zscan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let score = |value: &[u8]| {
-        Some(Reply::bulk(crate::number::float(super::zsets::score(
-            value,
-        ))))
-    };
-    scan_elements(txn, args, Kind::SortedSet, score)
+    scan_elements(txn, args, Kind::SortedSet, |stored| {
+        let score = crate::number::float(super::zsets::score(&stored));
+        Ok(Some(Some(Reply::bulk(score))))
+    })
 }
 
+/// Walks over elements. `value_of` gives the value behind a name, if there is one; `None` leaves
+/// the element out.
 fn scan_elements(
     txn: &mut Txn<'_>,
     args: Args<'_>,
     kind: Kind,
-    value_of: impl Fn(&[u8]) -> Option<Reply>,
+    value_of: impl Fn(Slice) -> Answer<Option<Option<Reply>>>,
 ) -> Answer<Reply> {
     let options = ScanOptions::parse(args[2], &args[3..])?;
     if options.kind.is_some() {
@@ -146,9 +154,12 @@ fn scan_elements(
     let mut items = Vec::new();
     for (key, value) in found {
         let name = &key[12..];
-        if options.matches(name) {
+        if !options.matches(name) {
+            continue;
+        }
+        if let Some(value) = value_of(value)? {
             items.push(Reply::bulk(name));
-            items.extend(value_of(&value));
+            items.extend(value);
         }
     }
     Ok(reply(cursor, items))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Args;
 use super::arguments::{Options, count, integer, is};
-use super::hashes::{element_key, name_of, random_elements, remove_elements, store_count};
+use super::hashes::{element_key, name_of, random_elements, store_count};
 use crate::number;
 use crate::resp::Reply;
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn, elements};
@@ -61,8 +61,26 @@ pub(super) fn sadd(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 }
 
 pub(super) fn srem(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let removed = remove_elements(txn, args, Kind::Set, b's', "srem")?;
-    Ok(Reply::Integer(removed))
+    let mut entry = set(txn, args[1])?;
+    let Some(mut meta) = entry.meta().cloned() else {
+        return Ok(Reply::Integer(0));
+    };
+    prefetch(txn, &meta, &args[2..])?;
+    let (db, before) = (txn.db, meta.count);
+    for member in &args[2..] {
+        // A member may be there twice.
+        if is_member(txn, &meta, member)? {
+            let key = element_key(txn, meta.version, member);
+            txn.delete(db, Space::Elements, &key)?;
+            meta.count -= 1;
+        }
+    }
+    let removed = before - meta.count;
+    if removed > 0 {
+        txn.event(&entry, b's', "srem");
+        txn.store_or_remove(&mut entry, meta)?;
+    }
+    Ok(Reply::Integer(removed as i64))
 }
 
 pub(super) fn scard(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {

@@ -2,7 +2,7 @@
 
 use super::Args;
 use super::arguments::{Options, is};
-use super::hashes::{element_key, name_of};
+use super::hashes::{self, name_of};
 use super::lists::range;
 use crate::number;
 use crate::resp::Reply;
@@ -182,10 +182,8 @@ fn value_of(txn: &mut Txn<'_>, pattern: &[u8], item: &[u8]) -> Answer<Option<Vec
     match (meta.kind, field) {
         (Kind::String, None) => Ok(Some(meta.value.bytes().to_vec())),
         (Kind::Hash, Some(field)) => {
-            let key = element_key(txn, meta.version, field);
-            let db = txn.db;
-            let found = txn.get(db, Space::Elements, &key)?;
-            Ok(found.map(|it| it[1..].to_vec()))
+            let found = hashes::field(txn, meta, field)?;
+            Ok(found.map(|it| it.value().to_vec()))
         }
         _ => Ok(None),
     }

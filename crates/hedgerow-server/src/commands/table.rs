@@ -5,12 +5,10 @@ use super::{
     PUBSUB, READ, Run, Special, WRITE,
 };
 use super::{
-    administration, bits, client, config, dump, expiry, geo, hashes, hyperloglog, info,
-    introspection, keys, lists, lua, scan, sets, slow_log, sort, stream_claims, stream_groups,
-    stream_info, streams, strings, users, zset_range, zset_store, zsets,
+    administration, bits, client, config, dump, expiry, geo, hash_expiry, hashes, hyperloglog,
+    info, introspection, keys, lists, lua, scan, sets, slow_log, sort, stream_claims,
+    stream_groups, stream_info, streams, strings, users, zset_range, zset_store, zsets,
 };
-use std::collections::HashMap;
-use std::sync::OnceLock;
 
 const fn row(
     (name, arity): (&'static str, i32),
@@ -184,24 +182,30 @@ pub(crate) static COMMANDS: &[Command] = &[
         "Returns random fields."),
     row(("hscan", -3), READ, Keys::ONE, Run::Data(scan::hscan),
         "Walks over the fields; the cursor needs no memory."),
-    row(("hexpire", -1), 0, Keys::None, Run::Refused,
-        "Fields do not expire yet."),
-    row(("hpexpire", -1), 0, Keys::None, Run::Refused,
-        "Fields do not expire yet."),
-    row(("hexpireat", -1), 0, Keys::None, Run::Refused,
-        "Fields do not expire yet."),
-    row(("hpexpireat", -1), 0, Keys::None, Run::Refused,
-        "Fields do not expire yet."),
-    row(("httl", -1), 0, Keys::None, Run::Refused,
-        "Fields do not expire yet."),
-    row(("hpttl", -1), 0, Keys::None, Run::Refused,
-        "Fields do not expire yet."),
-    row(("hpersist", -1), 0, Keys::None, Run::Refused,
-        "Fields do not expire yet."),
-    row(("hexpiretime", -1), 0, Keys::None, Run::Refused,
-        "Fields do not expire yet."),
-    row(("hpexpiretime", -1), 0, Keys::None, Run::Refused,
-        "Fields do not expire yet."),
+    row(("hexpire", -6), WRITE | FAST, Keys::ONE, Run::Data(hash_expiry::hexpire),
+        "Lets fields expire in seconds."),
+    row(("hpexpire", -6), WRITE | FAST, Keys::ONE, Run::Data(hash_expiry::hpexpire),
+        "Lets fields expire in milliseconds."),
+    row(("hexpireat", -6), WRITE | FAST, Keys::ONE, Run::Data(hash_expiry::hexpireat),
+        "Lets fields expire at a time in seconds."),
+    row(("hpexpireat", -6), WRITE | FAST, Keys::ONE, Run::Data(hash_expiry::hpexpireat),
+        "Lets fields expire at a time in milliseconds."),
+    row(("hpersist", -5), WRITE | FAST, Keys::ONE, Run::Data(hash_expiry::hpersist),
+        "Keeps fields from expiring."),
+    row(("httl", -5), READ | FAST, Keys::ONE, Run::Data(hash_expiry::httl),
+        "Returns the seconds until fields expire."),
+    row(("hpttl", -5), READ | FAST, Keys::ONE, Run::Data(hash_expiry::hpttl),
+        "Returns the milliseconds until fields expire."),
+    row(("hexpiretime", -5), READ | FAST, Keys::ONE, Run::Data(hash_expiry::hexpiretime),
+        "Returns the times of expiry of fields in seconds."),
+    row(("hpexpiretime", -5), READ | FAST, Keys::ONE, Run::Data(hash_expiry::hpexpiretime),
+        "Returns the times of expiry of fields in milliseconds."),
+    row(("hgetdel", -5), WRITE | FAST, Keys::ONE, Run::Data(hash_expiry::hgetdel),
+        "Returns the values of fields and removes the fields."),
+    row(("hgetex", -5), WRITE | FAST, Keys::ONE, Run::Data(hash_expiry::hgetex),
+        "Returns the values of fields and changes their times of expiry."),
+    row(("hsetex", -6), WRITE | GROWS | FAST, Keys::ONE, Run::Data(hash_expiry::hsetex),
+        "Sets fields with a time of expiry and conditions."),
     // ---- list ----
     row(("lpush", -3), WRITE | GROWS | FAST, Keys::ONE, Run::Data(lists::lpush),
         "Adds elements at the head."),
@@ -518,56 +522,3 @@ pub(crate) static COMMANDS: &[Command] = &[
     row(("geosearchstore", -8), WRITE | GROWS, Keys::Range(1, 2, 1), Run::Data(geo::geosearchstore),
         "Stores the places in a circle or a box."),
 ];
-
-/// The groups of the table, each with its first command.
-const GROUPS: &[(&str, &str)] = &[
-    ("get", "string"),
-    ("getbit", "bitmap"),
-    ("del", "generic"),
-    ("hset", "hash"),
-    ("lpush", "list"),
-    ("sadd", "set"),
-    ("zadd", "sorted-set"),
-    ("multi", "transactions"),
-    ("subscribe", "pubsub"),
-    ("ping", "connection"),
-    ("info", "server"),
-    ("eval", "scripting"),
-    ("pfadd", "hyperloglog"),
-    ("xadd", "stream"),
-    ("geoadd", "geo"),
-];
-
-fn indexes() -> &'static HashMap<&'static str, usize> {
-    static INDEXES: OnceLock<HashMap<&'static str, usize>> = OnceLock::new();
-    INDEXES.get_or_init(|| {
-        COMMANDS
-            .iter()
-            .enumerate()
-            .map(|(at, it)| (it.name, at))
-            .collect()
-    })
-}
-
-/// The command of a name, in small or capital letters.
-pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
-    let mut small = [0; 24];
-    let small = small.get_mut(..name.len())?;
-    small.copy_from_slice(name);
-    small.make_ascii_lowercase();
-    let name = std::str::from_utf8(small).ok()?;
-    indexes().get(name).map(|at| &COMMANDS[*at])
-}
-
-/// The index of a command in the table; that of its namesake for one that is not in it.
-pub(crate) fn index_of(command: &Command) -> usize {
-    indexes().get(command.name).copied().unwrap_or(0)
-}
-
-/// The group of a command.
-pub(super) fn group_of(name: &str) -> &'static str {
-    let at = indexes().get(name).copied().unwrap_or(0);
-    let begins = |first: &str| indexes().get(first).is_some_and(|first| *first <= at);
-    let group = GROUPS.iter().rev().find(|(first, _)| begins(first));
-    group.map_or("generic", |(_, group)| group)
-}

@@ -90,6 +90,11 @@ fn of_server(server: &Server, samples: &mut Samples) {
             "Keys that have expired.",
             load(&server.expired),
         ),
+        (
+            "expired_fields",
+            "Fields of hashes that have expired.",
+            load(&server.expired_fields),
+        ),
     ] {
         samples.counter(&format!("hedgerow_server_{name}_total"), help, value);
     }

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The types that are written have been there since version 8, so that any Redis from 5 on reads
-//! them. Read is what versions up to 12 write by default, compressed or not, but for streams,
-//! modules, and hashes whose fields expire. Bytes come from anyone: whatever is wrong with them is
-//! an error.
+//! them; but a hash whose fields expire needs version 12, that of Redis 7.4. Read is what versions
+//! up to 12 write by default, compressed or not, but for streams and modules. Bytes come from
+//! anyone: whatever is wrong with them is an error.
 
 mod packed;
 mod reader;
@@ -23,8 +23,9 @@ use crc::{CRC_64_REDIS, Crc};
 use packed::{int_set, list_pack, zip_list};
 use reader::Reader;
 
-/// The version that is written.
+/// The version that is written, but for hashes whose fields expire.
 const VERSION: u16 = 9;
+/// The version that is read, and written for hashes whose fields expire.
 const VERSION_MAX: u16 = 12;
 const FOOTER_BYTES: usize = 10;
 
@@ -36,6 +37,7 @@ const LIST: u8 = 1;
 const SET: u8 = 2;
 const HASH: u8 = 4;
 const SORTED_SET: u8 = 5;
+const EXPIRING_HASH: u8 = 24;
 
 /// A value without its key.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +46,8 @@ pub(crate) enum Value {
     List(Vec<Vec<u8>>),
     Set(Vec<Vec<u8>>),
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    /// Fields, values and times of expiry, 0 for none.
+    ExpiringHash(Vec<(Vec<u8>, Vec<u8>, u64)>),
     SortedSet(Vec<(Vec<u8>, f64)>),
 }
 
@@ -75,6 +79,7 @@ impl Value {
                     string(&mut out, value);
                 }
             }
+            Value::ExpiringHash(fields) => expiring_hash(&mut out, fields),
             Value::SortedSet(members) => {
                 out.push(SORTED_SET);
                 length(&mut out, members.len());
@@ -84,7 +89,11 @@ impl Value {
                 }
             }
         }
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let version = match self {
+            Value::ExpiringHash(_) => VERSION_MAX,
+            _ => VERSION,
+        };
+        out.extend_from_slice(&version.to_le_bytes());
         let checksum = CRC.checksum(&out);
         out.extend_from_slice(&checksum.to_le_bytes());
         out
@@ -117,6 +126,27 @@ fn strings(out: &mut Vec<u8>, kind: u8, items: &[Vec<u8>]) {
     out.push(kind);
     length(out, items.len());
     items.iter().for_each(|item| string(out, item));
+}
+
+/// The first time, then each field behind its time: 0 for none, or the distance from the first and 1.
+fn expiring_hash(out: &mut Vec<u8>, fields: &[(Vec<u8>, Vec<u8>, u64)]) {
+    let times = fields.iter().map(|it| it.2).filter(|it| *it > 0);
+    let first = times.min().unwrap_or(0);
+    out.push(EXPIRING_HASH);
+    out.extend_from_slice(&first.to_le_bytes());
+    length(out, fields.len());
+    for (name, value, time) in fields {
+        length(
+            out,
+            if *time > 0 {
+                (time - first + 1) as usize
+            } else {
+                0
+            },
+        );
+        string(out, name);
+        string(out, value);
+    }
 }
 
 fn string(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -161,6 +191,12 @@ fn decode_body(body: &[u8]) -> Option<Value> {
             _ => None,
         })?),
         20 => Value::Set(list_pack(&from.string()?)?),
+        EXPIRING_HASH => Value::ExpiringHash(from.expiring_fields()?),
+        25 => {
+            // The first time, which stands at its field, too.
+            from.take(8)?;
+            Value::ExpiringHash(timed(list_pack(&from.string()?)?)?)
+        }
         _ => return None,
     };
     (from.is_at_end() && is_whole(&value)).then_some(value)
@@ -174,6 +210,17 @@ fn pairs(words: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         pairs.push((first, words.next()?));
     }
     Some(pairs)
+}
+
+/// Every third word is the time of the field before.
+fn timed(words: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, Vec<u8>, u64)>> {
+    let (fields, rest) = words.as_chunks::<3>();
+    let with_time = |[name, value, time]: &[Vec<u8>; 3]| {
+        let time = u64::try_from(crate::number::integer(time)?).ok()?;
+        Some((name.clone(), value.clone(), time))
+    };
+    rest.is_empty()
+        .then(|| fields.iter().map(with_time).collect())?
 }
 
 fn scored(words: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, f64)>> {
@@ -195,6 +242,7 @@ fn is_whole(value: &Value) -> bool {
         Value::List(items) => !items.is_empty(),
         Value::Set(members) => are_new(members.iter()),
         Value::Hash(fields) => are_new(fields.iter().map(|it| &it.0)),
+        Value::ExpiringHash(fields) => are_new(fields.iter().map(|it| &it.0)),
         Value::SortedSet(members) => {
             are_new(members.iter().map(|it| &it.0)) && members.iter().all(|it| !it.1.is_nan())
         }

@@ -110,6 +110,18 @@ impl<'a> Reader<'a> {
         self.several(1, |from| Some((from.string()?, score(from)?)))
     }
 
+    /// Fields behind their times; see `expiring_hash`.
+    pub(super) fn expiring_fields(&mut self) -> Option<Vec<(Vec<u8>, Vec<u8>, u64)>> {
+        let first = u64::from_le_bytes(self.chunk()?);
+        self.several(1, |from| {
+            let time = match from.count()? as u64 {
+                0 => 0,
+                behind => first.checked_add(behind - 1).filter(|it| *it > 0)?,
+            };
+            Some((from.string()?, from.string()?, time))
+        })
+    }
+
     /// The elements of all parts of a list.
     pub(super) fn nodes(
         &mut self,

@@ -12,6 +12,11 @@ fn values() -> Vec<Value> {
         Value::List(words(&["a", "a", &long])),
         Value::Set(words(&["a", "", "1"])),
         Value::Hash(pairs(words(&["f", "1", "g", &long])).unwrap()),
+        Value::ExpiringHash(vec![
+            (b"f".to_vec(), b"1".to_vec(), 2_000_000_000_000),
+            (b"g".to_vec(), b"2".to_vec(), 0),
+            (b"h".to_vec(), b"3".to_vec(), 2_000_000_100_000),
+        ]),
         Value::SortedSet(vec![(b"a".to_vec(), -1.5), (b"b".to_vec(), f64::INFINITY)]),
     ]
 }
@@ -81,6 +86,23 @@ fn compressed_strings_are_read() {
     );
     let long = [0, 0xC3, 5, 11, 0, b'a', 0xE0, 0, 0];
     assert_eq!(decode_body(&long), None);
+}
+
+/// A field, its value and its time each; the first time stands in front.
+#[test]
+fn packs_of_fields_with_times_are_read() {
+    let inner = [
+        &[0x81, b'f', 2, 1, 1, 5, 1, 0x81, b'g', 2, 2, 1, 0, 1][..],
+        &[0xFF],
+    ]
+    .concat();
+    let all = (inner.len() + 6) as u32;
+    let pack = [&all.to_le_bytes()[..], &6u16.to_le_bytes(), &inner].concat();
+    let first = 5u64.to_le_bytes();
+    let body = [&[25][..], &first, &[pack.len() as u8], &pack].concat();
+    let field = |name: &str, value: &str, time| (name.into(), value.into(), time);
+    let expected = Value::ExpiringHash(vec![field("f", "1", 5), field("g", "2", 0)]);
+    assert_eq!(decode_body(&body), Some(expected));
 }
 
 #[test]

@@ -24,25 +24,29 @@ pub(crate) struct Effects {
     pub(crate) events: Vec<Event>,
     /// The calls of scripts that the user may not make, with the names of the commands.
     pub(crate) denied: Vec<(Denied, String)>,
+    /// The fields that were removed since they had expired.
+    pub(crate) expired_fields: usize,
 }
 
 impl Effects {
-    pub(super) fn lengths(&self) -> [usize; 5] {
+    pub(super) fn lengths(&self) -> [usize; 6] {
         [
             self.touched.len(),
             self.ready.len(),
             self.events.len(),
             self.messages.len(),
             self.denied.len(),
+            self.expired_fields,
         ]
     }
 
-    pub(super) fn truncate(&mut self, to: [usize; 5]) {
+    pub(super) fn truncate(&mut self, to: [usize; 6]) {
         self.touched.truncate(to[0]);
         self.ready.truncate(to[1]);
         self.events.truncate(to[2]);
         self.messages.truncate(to[3]);
         self.denied.truncate(to[4]);
+        self.expired_fields = to[5];
     }
 
     pub(crate) fn append(&mut self, mut other: Effects) {
@@ -50,5 +54,6 @@ impl Effects {
         self.ready.append(&mut other.ready);
         self.events.append(&mut other.events);
         self.messages.append(&mut other.messages);
+        self.expired_fields += other.expired_fields;
     }
 }

@@ -1,13 +1,14 @@
 //! The entry of a user's key: everything but the elements of a collection.
 //!
 //! ```text
-//! flags     1   the kind in the low 4 bits; bit 7: it expires
+//! flags     1   the kind in the low 4 bits; bit 6: fields of it expire; bit 7: it expires
 //! expiry    8   milliseconds since 1970; only if it expires
 //! string        the value
 //! others:
 //!   version 8   the prefix of its elements, never used twice
 //!   count   8   of its elements
 //!   head    8   lists: the place of the first element
+//!   fields 16   hashes with bit 6: the number of fields that expire, and a time before which none does
 //!   ids    48   streams: the first, the last and the highest deleted id
 //!   added   8   streams: the entries that were ever added
 //! ```
@@ -15,6 +16,7 @@
 use hedgerow::Slice;
 
 const EXPIRES: u8 = 0x80;
+const FIELDS_EXPIRE: u8 = 0x40;
 /// A list begins in the middle, so that it can grow to both sides.
 pub(crate) const LIST_MIDDLE: u64 = 1 << 63;
 
@@ -85,6 +87,14 @@ pub(crate) struct Ends {
     pub(crate) added: u64,
 }
 
+/// The fields of a hash that expire.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Expiring {
+    pub(crate) count: u64,
+    /// A time before which none of them expires; 0 if there are none.
+    pub(crate) next: u64,
+}
+
 impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -110,6 +120,7 @@ pub(crate) struct Meta {
     pub(crate) count: u64,
     pub(crate) head: u64,
     pub(crate) ends: Ends,
+    pub(crate) expiring: Expiring,
 }
 
 /// A string: a part of a stored value, or a new one.
@@ -146,6 +157,7 @@ impl Meta {
             count: 0,
             head: LIST_MIDDLE,
             ends: Ends::default(),
+            expiring: Expiring::default(),
         }
     }
 
@@ -155,7 +167,12 @@ impl Meta {
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let expires = if self.expires > 0 { EXPIRES } else { 0 };
-        out.push(self.kind as u8 | expires);
+        let fields = if self.expiring.count > 0 {
+            FIELDS_EXPIRE
+        } else {
+            0
+        };
+        out.push(self.kind as u8 | expires | fields);
         if self.expires > 0 {
             out.extend_from_slice(&self.expires.to_be_bytes());
         }
@@ -167,6 +184,10 @@ impl Meta {
         out.extend_from_slice(&self.count.to_be_bytes());
         if self.kind == Kind::List {
             out.extend_from_slice(&self.head.to_be_bytes());
+        }
+        if self.expiring.count > 0 {
+            out.extend_from_slice(&self.expiring.count.to_be_bytes());
+            out.extend_from_slice(&self.expiring.next.to_be_bytes());
         }
         if self.kind == Kind::Stream {
             for id in [self.ends.first, self.ends.last, self.ends.deleted] {
@@ -180,7 +201,7 @@ impl Meta {
     pub(crate) fn decode(stored: Slice) -> Option<Meta> {
         let bytes = stored.as_bytes();
         let flags = *bytes.first()?;
-        let kind = match flags & !EXPIRES {
+        let kind = match flags & !(EXPIRES | FIELDS_EXPIRE) {
             0 => Kind::String,
             1 => Kind::List,
             2 => Kind::Set,
@@ -206,6 +227,13 @@ impl Meta {
         meta.count = number()?;
         if kind == Kind::List {
             meta.head = number()?;
+        }
+        if flags & FIELDS_EXPIRE != 0 {
+            let (count, next) = (number()?, number()?);
+            if kind != Kind::Hash || count == 0 {
+                return None;
+            }
+            meta.expiring = Expiring { count, next };
         }
         if kind == Kind::Stream {
             let mut id = || {
@@ -237,13 +265,19 @@ mod tests {
         let mut stream = Meta::collection(Kind::Stream, 8);
         stream.ends.last = Id::MAX;
         stream.ends.added = 5;
-        for meta in [list, string, stream] {
+        let mut hash = Meta::collection(Kind::Hash, 9);
+        hash.expiring = Expiring { count: 2, next: 77 };
+        let plain = Meta::collection(Kind::Hash, 9);
+        for meta in [list, string, stream, hash, plain] {
             let mut bytes = Vec::new();
             meta.encode(&mut bytes);
             let read = Meta::decode(Slice::copy_from(&bytes)).unwrap();
             assert_eq!(read.kind, meta.kind);
             assert_eq!(read.value.bytes(), meta.value.bytes());
-            let facts = |it: &Meta| (it.expires, it.version, it.count, it.head, it.ends);
+            let facts = |it: &Meta| {
+                let numbers = (it.expires, it.version, it.count, it.head);
+                (numbers, it.ends, it.expiring)
+            };
             assert_eq!(facts(&read), facts(&meta));
             for length in 0..bytes.len() {
                 // Any outcome but a panic.

@@ -6,8 +6,8 @@
 //! | `server` | `n` and a generation | the number of keys of a database, by `add_i64` |
 //! | `m<g>` | hash(4) . key | [`Meta`]: type, expiry, then the string, or version and counts |
 //! | `e<g>` | version(8) . hash(4) . field | fields of hashes, members of sets and sorted sets |
-//! | `s<g>` | version(8) . place | elements of lists, scores of sorted sets |
-//! | `t<g>` | time of expiry(8) . key | nothing |
+//! | `s<g>` | version(8) . place | elements of lists, scores of sorted sets, times of fields of hashes |
+//! | `t<g>` | time of expiry(8) . key | nothing: [`times`] |
 //!
 //! `g` is the generation of a database: FLUSHDB gives it another one, SWAPDB exchanges two. All
 //! are sorted. The hash in front of keys and fields makes the order in which SCAN walks, and its
@@ -17,12 +17,14 @@ mod databases;
 mod effects;
 mod meta;
 mod stripes;
+mod times;
 mod txn;
 
 pub(crate) use databases::{DATABASES, Databases, Space};
 pub(crate) use effects::{Effects, Event};
 pub(crate) use meta::{Id, Kind, LIST_MIDDLE, Meta, Text};
 pub(crate) use stripes::Stripes;
+pub(crate) use times::{Due, due};
 pub(crate) use txn::{Entry, Held, Mode, Stop, Txn, Wanted, elements, engine_error};
 
 /// The result of a command: a reply, or the reason why there is none yet.

@@ -67,6 +67,12 @@ impl Stop {
     pub(crate) fn not_a_float() -> Stop {
         Stop::reply("ERR value is not a valid float")
     }
+
+    pub(crate) fn damaged() -> Stop {
+        Stop::reply(
+            "ERR expected an entry of this server, found other bytes: the database is damaged",
+        )
+    }
 }
 
 /// The stripes that an attempt holds.
@@ -95,7 +101,7 @@ pub(crate) type Wanted = (Keyspace, Vec<u8>);
 /// The place to which a command is undone.
 struct Begin {
     savepoint: Savepoint,
-    effects: [usize; 5],
+    effects: [usize; 6],
     sizes: [i64; super::databases::DATABASES],
     db: usize,
 }
@@ -132,7 +138,7 @@ pub(crate) struct Txn<'a> {
 pub(crate) struct Entry {
     pub(crate) db: usize,
     pub(crate) key: Vec<u8>,
-    stored: Option<Meta>,
+    pub(super) stored: Option<Meta>,
     expired: bool,
 }
 
@@ -377,7 +383,7 @@ impl<'a> Txn<'a> {
     pub(crate) fn lookup_in(&mut self, db: usize, key: &[u8]) -> Answer<Entry> {
         let meta_key = self.meta_key(key)?;
         let stored = self.get(db, Space::Meta, &meta_key)?;
-        let stored = stored.map(|stored| Meta::decode(stored).ok_or_else(damaged));
+        let stored = stored.map(|stored| Meta::decode(stored).ok_or_else(Stop::damaged));
         let stored = stored.transpose()?;
         let expires = stored.as_ref().map_or(0, |meta| meta.expires);
         Ok(Entry {
@@ -433,14 +439,6 @@ impl<'a> Txn<'a> {
         let db = entry.db;
         let meta_key = self.meta_key(&entry.key)?;
         self.end_old(entry, Some(&meta))?;
-        if meta.expires != entry.stored.as_ref().map_or(0, |old| old.expires) && meta.expires > 0 {
-            self.put(
-                db,
-                Space::Expiry,
-                &expiry_key(meta.expires, &entry.key),
-                b"",
-            )?;
-        }
         let mut bytes = Vec::with_capacity(32 + meta.value.bytes().len());
         meta.encode(&mut bytes);
         self.put(db, Space::Meta, &meta_key, &bytes)?;
@@ -487,10 +485,7 @@ impl<'a> Txn<'a> {
             return Ok(None);
         };
         let meta_key = self.meta_key(&entry.key)?;
-        if meta.expires > 0 {
-            let expiry_key = expiry_key(meta.expires, &entry.key);
-            self.delete(entry.db, Space::Expiry, &expiry_key)?;
-        }
+        self.move_times(entry, None)?;
         self.delete(entry.db, Space::Meta, &meta_key)?;
         self.sizes[entry.db] -= 1;
         entry.stored = None;
@@ -498,17 +493,14 @@ impl<'a> Txn<'a> {
         Ok(Some(meta))
     }
 
-    /// Ends what an entry had: its time of expiry, and its elements unless `new` has them, too.
+    /// Ends what an entry had: its times of expiry, and its elements unless `new` has them, too.
     fn end_old(&mut self, entry: &Entry, new: Option<&Meta>) -> Answer<()> {
+        self.move_times(entry, new)?;
         let Some(old) = &entry.stored else {
             return Ok(());
         };
         if entry.expired {
             self.notify(entry.db, b'x', "expired", &entry.key);
-        }
-        if old.expires > 0 && new.is_none_or(|new| new.expires != old.expires) {
-            let expiry_key = expiry_key(old.expires, &entry.key);
-            self.delete(entry.db, Space::Expiry, &expiry_key)?;
         }
         let keeps = new.is_some_and(|new| new.version == old.version);
         if old.is_collection() && !keeps {
@@ -525,6 +517,7 @@ impl<'a> Txn<'a> {
     fn delete_elements(&mut self, db: usize, meta: &Meta) -> Answer<()> {
         let spaces: &[Space] = match meta.kind {
             Kind::String => &[],
+            Kind::Hash if meta.expiring.count > 0 => &[Space::Elements, Space::Ordered],
             Kind::Hash | Kind::Set => &[Space::Elements],
             Kind::List => &[Space::Ordered],
             Kind::SortedSet | Kind::Stream => &[Space::Elements, Space::Ordered],
@@ -543,7 +536,7 @@ impl<'a> Txn<'a> {
         };
         let server = self.databases.server.clone();
         let stored = self.read(&server, &database.size_key)?;
-        let stored = stored.map(|stored| stored.as_bytes().try_into().map_err(|_| damaged()));
+        let stored = stored.map(|stored| stored.as_bytes().try_into().map_err(|_| Stop::damaged()));
         let stored = stored.transpose()?.map_or(0, i64::from_le_bytes);
         Ok(stored + self.sizes[db])
     }
@@ -601,17 +594,9 @@ fn together<T>(results: impl Iterator<Item = Answer<T>>) -> Answer<Vec<T>> {
     stop.map_or(Ok(found), Err)
 }
 
-fn damaged() -> Stop {
-    Stop::reply("ERR expected an entry of this server, found other bytes: the database is damaged")
-}
-
 /// The range of a collection's elements.
 pub(crate) fn elements(version: u64) -> std::ops::Range<Vec<u8>> {
     version.to_be_bytes().to_vec()..(version + 1).to_be_bytes().to_vec()
-}
-
-pub(crate) fn expiry_key(at: u64, key: &[u8]) -> Vec<u8> {
-    [&at.to_be_bytes(), key].concat()
 }
 
 /// A reply for the end of a command that the engine refused.
