@@ -2,7 +2,7 @@
 //! without asking.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -44,6 +44,12 @@ pub(crate) struct Client {
     pub(crate) is_monitor: AtomicBool,
     /// A watched key has changed.
     pub(crate) is_dirty: AtomicBool,
+    /// The number of its tracker if what it reads now is remembered, or 0.
+    pub(crate) remembers: AtomicU64,
+    /// The client that is told of changes for it, 0 for itself, −1 if it does not track.
+    pub(crate) redirect: AtomicI64,
+    pub(crate) broadcasts: AtomicBool,
+    pub(crate) is_redirect_broken: AtomicBool,
     killed: AtomicBool,
     /// 1: end waiting as if the time were over. 2: end it with an error.
     pub(crate) unblocked: AtomicUsize,
@@ -90,16 +96,21 @@ impl Client {
         std::mem::take(&mut outbox.0)
     }
 
+    pub(crate) fn is_subscribed(&self) -> bool {
+        self.subscriptions.load(Ordering::Relaxed) + self.patterns.load(Ordering::Relaxed) > 0
+    }
+
     /// The flags of CLIENT LIST.
     fn flags(&self) -> String {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        let subscribed =
-            self.subscriptions.load(Ordering::Relaxed) + self.patterns.load(Ordering::Relaxed);
         let flags = [
             (is(&self.is_monitor), 'O'),
-            (subscribed > 0, 'P'),
+            (self.is_subscribed(), 'P'),
             (self.queued.load(Ordering::Relaxed) > 0, 'x'),
             (is(&self.is_waiting), 'b'),
+            (self.redirect.load(Ordering::Relaxed) >= 0, 't'),
+            (is(&self.is_redirect_broken), 'R'),
+            (is(&self.broadcasts), 'B'),
         ];
         let flags: String = flags.iter().filter(|it| it.0).map(|it| it.1).collect();
         if flags.is_empty() {
@@ -126,7 +137,7 @@ impl Client {
         format!(
             "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={} db={} sub={} psub={} ssub=0 \
              multi={queued} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
-             oll=0 omem=0 tot-mem=0 events=r cmd={} user={} redir=-1 resp={} lib-name={} \
+             oll=0 omem=0 tot-mem=0 events=r cmd={} user={} redir={} resp={} lib-name={} \
              lib-ver={}",
             self.id,
             self.address,
@@ -140,6 +151,7 @@ impl Client {
             self.patterns.load(Ordering::Relaxed),
             command,
             lock(&self.user).name,
+            self.redirect.load(Ordering::Relaxed),
             if self.resp3.load(Ordering::Relaxed) {
                 3
             } else {
@@ -185,6 +197,10 @@ impl Clients {
             is_waiting: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),
             is_dirty: AtomicBool::new(false),
+            remembers: AtomicU64::new(0),
+            redirect: AtomicI64::new(-1),
+            broadcasts: AtomicBool::new(false),
+            is_redirect_broken: AtomicBool::new(false),
             killed: AtomicBool::new(false),
             unblocked: AtomicUsize::new(0),
             outbox: Mutex::new((Vec::new(), buffers.count())),

@@ -214,19 +214,26 @@ impl Connection {
             match command {
                 Ok(command) if runs_together(command) => {
                     // A command about all keys is run alone.
-                    if command.has(ALL_KEYS) {
+                    if command.has(ALL_KEYS) || self.session.tracks_alone(command) {
                         self.run_calls(&mut calls).await;
                     }
                     calls.push(Call { command, args });
                     let waiting = self.session.server.waiters.count() > 0 && command.has(WRITE);
-                    if calls.len() >= CALLS_MAX || command.has(ALL_KEYS) || waiting {
+                    let alone = command.has(ALL_KEYS) || self.session.tracks_alone(command);
+                    if calls.len() >= CALLS_MAX || alone || waiting {
                         self.run_calls(&mut calls).await;
                     }
                 }
                 other => {
                     self.run_calls(&mut calls).await;
                     let reply = match other {
-                        Ok(command) => self.run_alone(stream, command, args).await?,
+                        Ok(command) => {
+                            let reply = self.run_alone(stream, command, args).await?;
+                            if command.name != "client" && self.session.queue.is_none() {
+                                self.session.set_caching(false);
+                            }
+                            reply
+                        }
                         Err(reply) => reply,
                     };
                     self.reply(&reply);
@@ -304,6 +311,7 @@ impl Connection {
         let server = self.session.server.clone();
         let outcome = server.run(self.caller(), calls).await;
         calls.clear();
+        self.session.set_caching(false);
         self.session.select(outcome.db);
         let served = server.announce(outcome.effects).await;
         let synced = server.make_durable(outcome.wrote || served).await;

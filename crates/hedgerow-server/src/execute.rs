@@ -18,7 +18,7 @@ use hedgerow::Keyspace;
 use crate::acl::{Denied, Refusal};
 use crate::client::{Client, lock};
 use crate::clock;
-use crate::commands::{ALL_KEYS, Args, Command, Run, WRITE, index_of};
+use crate::commands::{ALL_KEYS, Args, Command, NO_SCRIPT, READ, Run, WRITE, index_of};
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::store::{Effects, Held, Mode, Stop, Stripes, Txn, Wanted, engine_error};
@@ -148,6 +148,8 @@ impl Server {
         if caller.atomic.is_some_and(|is_unchanged| !is_unchanged()) {
             return Next::Refused;
         }
+        // Before the state is looked at: no change between the two is missed.
+        let of_scripts = self.remember_reads(caller, calls);
         let listeners = |channel: &[u8]| self.pubsub.receivers(channel);
         let mut txn = match Txn::new(&self.databases, mode, self.now()) {
             Ok(txn) => txn,
@@ -170,12 +172,7 @@ impl Server {
         let (db, wrote) = (txn.db, txn.has_writes());
         match txn.commit() {
             Ok(mut effects) => {
-                for (denied, name) in effects.denied.drain(..) {
-                    self.note_denied(caller, denied, &name);
-                }
-                self.watches.touch(&effects.touched);
-                self.changes
-                    .fetch_add(effects.touched.len() as u64, Ordering::Relaxed);
+                self.note_committed(caller, &mut effects, &of_scripts);
                 outcome.effects.append(effects);
                 outcome.db = db;
                 outcome.wrote |= wrote;
@@ -185,6 +182,54 @@ impl Server {
         drop(guards);
         outcome.replies.append(&mut replies);
         next
+    }
+
+    /// Tells those whose own commands depend on it of a commit, while the keys are still held.
+    fn note_committed(&self, caller: Caller<'_>, effects: &mut Effects, of_scripts: &[&[u8]]) {
+        for (denied, name) in effects.denied.drain(..) {
+            self.note_denied(caller, denied, &name);
+        }
+        self.watches.touch(&effects.touched);
+        let touched = effects.touched.len() as u64;
+        self.changes.fetch_add(touched, Ordering::Relaxed);
+        let client = caller.client;
+        if !of_scripts.is_empty() && !effects.script_reads {
+            let tracker = client.map_or(0, |it| it.remembers.load(Ordering::Relaxed));
+            self.tracking.forget(tracker, of_scripts);
+        }
+        if touched > 0 && self.tracking.is_used() {
+            let writer = client.map_or(0, |it| it.id);
+            let touched = effects.touched.drain(..);
+            effects
+                .changed
+                .extend(touched.map(|(_, key)| (writer, key)));
+        }
+    }
+
+    /// Remembers a client that tracks keys with those that it reads. Returns the keys of scripts,
+    /// which may turn out to read nothing.
+    fn remember_reads<'a>(&self, caller: Caller<'_>, calls: &[Call<'a>]) -> Vec<&'a [u8]> {
+        let tracker = caller
+            .client
+            .map_or(0, |it| it.remembers.load(Ordering::Relaxed));
+        if tracker == 0 {
+            return Vec::new();
+        }
+        let keys_max = self.config.tracked_keys_max();
+        let remember = |calls: &mut dyn Iterator<Item = &Call<'a>>| {
+            let keys = calls.flat_map(|it| it.command.keys.of(it.args));
+            self.tracking
+                .remember(&self.clients, (tracker, keys_max), keys)
+        };
+        let is_script = |it: &&Call<'_>| it.command.has(NO_SCRIPT);
+        // PFCOUNT writes what it has counted.
+        let reads = |it: &&Call<'_>| it.command.has(READ) || it.command.name == "pfcount";
+        remember(&mut calls.iter().filter(|it| reads(it) && !is_script(it)));
+        let mut scripts = calls.iter().filter(is_script).peekable();
+        match scripts.peek() {
+            None => Vec::new(),
+            Some(_) => remember(&mut scripts),
+        }
     }
 
     /// Runs commands until one cannot. The ones behind it are run and undone.
@@ -285,6 +330,13 @@ impl Server {
     pub(crate) async fn announce(&self, mut effects: Effects) -> bool {
         let mut wrote = false;
         loop {
+            if std::mem::take(&mut effects.flushed) {
+                self.tracking.tell_all(&self.clients);
+            }
+            if !effects.changed.is_empty() {
+                self.tracking.tell(&self.clients, &effects.changed);
+                effects.changed.clear();
+            }
             let fields = std::mem::take(&mut effects.expired_fields) as u64;
             if fields > 0 {
                 self.expired_fields.fetch_add(fields, Ordering::Relaxed);

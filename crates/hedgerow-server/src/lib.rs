@@ -32,6 +32,7 @@ mod serve;
 mod server;
 mod session;
 mod store;
+mod tracking;
 mod waiters;
 mod watches;
 

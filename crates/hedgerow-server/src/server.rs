@@ -19,6 +19,7 @@ use crate::commands::{Args, COMMANDS};
 use crate::pubsub::PubSub;
 use crate::resp::{Reply, error};
 use crate::store::{Databases, Event, Stripes, engine_error};
+use crate::tracking::Tracking;
 use crate::waiters::Waiters;
 use crate::watches::Watches;
 
@@ -67,6 +68,7 @@ pub(crate) struct Server {
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) pubsub: PubSub,
     pub(crate) watches: Watches,
+    pub(crate) tracking: Tracking,
     pub(crate) waiters: Waiters,
     pub(crate) config: Config,
     pub(crate) acl: Acl,
@@ -112,6 +114,7 @@ impl Server {
             buffers: Buffers::new(buffer_bytes),
             pubsub: PubSub::default(),
             watches: Watches::default(),
+            tracking: Tracking::default(),
             waiters: Waiters::default(),
             slow_log: SlowLog::new(&config),
             config,

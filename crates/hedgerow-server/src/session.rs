@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 
 use crate::acl::{Denied, Refusal, User};
 use crate::client::{Client, lock};
-use crate::commands::{Args, Command, full_name};
+use crate::commands::{Args, Command, NO_SCRIPT, full_name};
 use crate::resp::{Reply, error};
 use crate::server::Server;
+use crate::tracking::{Mode, Options};
 
 /// A queued command of a transaction.
 pub(crate) struct Queued {
@@ -21,6 +22,14 @@ pub(crate) struct Watched {
     pub(crate) key: (usize, Vec<u8>),
     /// The time of expiry when it was watched, 0 for none; a key that expires later has changed.
     pub(crate) expires: u64,
+}
+
+/// The tracking of a client.
+pub(crate) struct Tracked {
+    id: u64,
+    pub(crate) options: Options,
+    /// CLIENT CACHING was called for the next command.
+    pub(crate) caching: bool,
 }
 
 /// Which replies are sent.
@@ -50,6 +59,7 @@ pub(crate) struct Session {
     /// A command was refused when it was queued.
     pub(crate) queue_failed: bool,
     pub(crate) watched: Vec<Watched>,
+    pub(crate) tracked: Option<Tracked>,
 }
 
 impl Session {
@@ -70,6 +80,7 @@ impl Session {
             queued_bytes: 0,
             queue_failed: false,
             watched: Vec::new(),
+            tracked: None,
         }
     }
 
@@ -152,6 +163,64 @@ impl Session {
         changed
     }
 
+    /// Begins to track, or tracks with other options.
+    pub(crate) fn track(&mut self, options: Options) {
+        let (tracking, client) = (&self.server.tracking, &self.client);
+        let id = match &self.tracked {
+            None => tracking.begin(client, options.clone()),
+            Some(Tracked { id, .. }) => {
+                tracking.change(*id, client, options.clone());
+                *id
+            }
+        };
+        client
+            .redirect
+            .store(options.redirect as i64, Ordering::Relaxed);
+        client.is_redirect_broken.store(false, Ordering::Relaxed);
+        let broadcasts = options.mode == Mode::Broadcast;
+        client.broadcasts.store(broadcasts, Ordering::Relaxed);
+        self.tracked = Some(Tracked {
+            id,
+            options,
+            caching: false,
+        });
+        self.set_caching(false);
+    }
+
+    pub(crate) fn end_tracking(&mut self) {
+        if let Some(tracked) = self.tracked.take() {
+            self.server.tracking.end(tracked.id);
+            self.client.redirect.store(-1, Ordering::Relaxed);
+            self.client.remembers.store(0, Ordering::Relaxed);
+            self.client.broadcasts.store(false, Ordering::Relaxed);
+            self.client
+                .is_redirect_broken
+                .store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that CLIENT CACHING was called for the next command, or that this is over.
+    pub(crate) fn set_caching(&mut self, caching: bool) {
+        if let Some(tracked) = &mut self.tracked {
+            tracked.caching = caching;
+            let remembers = match tracked.options.mode {
+                Mode::Reads => true,
+                Mode::OptIn => caching,
+                Mode::OptOut => !caching,
+                Mode::Broadcast => false,
+            };
+            let id = if remembers { tracked.id } else { 0 };
+            self.client.remembers.store(id, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns true if what a command reads is remembered in another way than what others read:
+    /// behind CLIENT CACHING, and if it is a script.
+    pub(crate) fn tracks_alone(&self, command: &Command) -> bool {
+        let of = |it: &Tracked| it.caching || command.has(NO_SCRIPT);
+        self.tracked.as_ref().is_some_and(of)
+    }
+
     pub(crate) fn unwatch(&mut self) {
         for watched in self.watched.drain(..) {
             self.server.watches.remove(&self.client, &watched.key);
@@ -171,6 +240,7 @@ impl Session {
     /// Gives back everything that others keep for the connection.
     pub(crate) fn reset(&mut self) {
         self.discard();
+        self.end_tracking();
         for name in std::mem::take(&mut self.channels) {
             self.server.pubsub.unsubscribe(&self.client, &name, false);
         }

@@ -6,6 +6,7 @@ mod fields;
 mod kill;
 mod linearizable;
 mod scripts;
+mod tracking;
 mod users;
 
 use std::net::SocketAddr;

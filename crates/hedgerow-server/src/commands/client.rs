@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::Args;
 use super::arguments::is;
+use super::tracking;
 use super::users::log_in;
 use crate::client::{Client, lock};
 use crate::number;
@@ -30,6 +31,9 @@ pub(super) fn echo(_session: &mut Session, args: Args<'_>) -> Reply {
 
 pub(super) fn quit(session: &mut Session, _args: Args<'_>) -> Reply {
     session.ends = true;
+    // Others are to see that the client is gone when it has the reply.
+    session.reset();
+    session.server.clients.remove(&session.client);
     Reply::OK
 }
 
@@ -152,9 +156,13 @@ pub(super) fn client(session: &mut Session, args: Args<'_>) -> Reply {
             it if is(it, "ON") || is(it, "OFF") => Reply::OK,
             _ => error("ERR syntax error"),
         },
-        (it, 2) if is(it, "GETREDIR") => Reply::Integer(-1),
+        (it, 2) if is(it, "GETREDIR") => tracking::redirection(session),
+        (it, 2) if is(it, "TRACKINGINFO") => tracking::tracking_info(session),
+        (it, 3..) if is(it, "TRACKING") => tracking::tracking(session, args),
+        (it, 3) if is(it, "CACHING") => tracking::caching(session, args),
         (it, 2) if is(it, "HELP") => Reply::bulks([
             "CLIENT ID|GETNAME|SETNAME|SETINFO|INFO|LIST|KILL|UNBLOCK|REPLY. About connections.",
+            "CLIENT TRACKING|TRACKINGINFO|CACHING|GETREDIR. About copies of values.",
         ]),
         _ => error(super::wrong_subcommand(args)),
     }

@@ -95,7 +95,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("stream-node-max-bytes", "4096"),
     ("stream-node-max-entries", "100"),
     ("tcp-keepalive", "300"),
-    ("tracking-table-max-keys", "1000000"),
     ("zset-max-listpack-entries", "128"),
     ("zset-max-listpack-value", "64"),
     ("zset-max-ziplist-entries", "128"),
@@ -120,6 +119,7 @@ pub(crate) struct Config {
     clients_max: AtomicUsize,
     argument_bytes: AtomicUsize,
     query_bytes: AtomicUsize,
+    tracked_keys: AtomicUsize,
     pub(crate) slow_micros: std::sync::Arc<std::sync::atomic::AtomicI64>,
     pub(crate) slow_entries: std::sync::Arc<AtomicUsize>,
     events: ArcSwap<Vec<u8>>,
@@ -137,6 +137,7 @@ impl Config {
             clients_max: AtomicUsize::new(0),
             argument_bytes: AtomicUsize::new(0),
             query_bytes: AtomicUsize::new(0),
+            tracked_keys: AtomicUsize::new(0),
             slow_micros: Default::default(),
             slow_entries: Default::default(),
             events: ArcSwap::default(),
@@ -151,6 +152,7 @@ impl Config {
             ("slowlog-log-slower-than", "10000"),
             ("slowlog-max-len", "128"),
             ("timeout", "0"),
+            ("tracking-table-max-keys", "1000000"),
         ] {
             // These values are right.
             let _ = config.set(name, value);
@@ -177,6 +179,11 @@ impl Config {
 
     pub(crate) fn query_bytes_max(&self) -> usize {
         self.query_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The keys that are remembered for those who track keys; 0 for any number.
+    pub(crate) fn tracked_keys_max(&self) -> usize {
+        self.tracked_keys.load(Ordering::Relaxed)
     }
 
     pub(crate) fn limits(&self) -> Limits {
@@ -230,18 +237,15 @@ impl Config {
             "maxclients" => self
                 .clients_max
                 .store(number()? as usize, Ordering::Relaxed),
-            "proto-max-bulk-len" => {
+            "proto-max-bulk-len" | "client-query-buffer-limit" => {
                 let bytes = bytes(value).filter(|it| *it >= 1 << 20);
                 let bytes = bytes
                     .ok_or("argument must be between 1048576 and 9223372036854775807 inclusive")?;
-                self.argument_bytes.store(bytes, Ordering::Relaxed);
-                text = bytes.to_string();
-            }
-            "client-query-buffer-limit" => {
-                let bytes = bytes(value).filter(|it| *it >= 1 << 20);
-                let bytes = bytes
-                    .ok_or("argument must be between 1048576 and 9223372036854775807 inclusive")?;
-                self.query_bytes.store(bytes, Ordering::Relaxed);
+                let bound = match name {
+                    "proto-max-bulk-len" => &self.argument_bytes,
+                    _ => &self.query_bytes,
+                };
+                bound.store(bytes, Ordering::Relaxed);
                 text = bytes.to_string();
             }
             "slowlog-log-slower-than" => {
@@ -251,6 +255,9 @@ impl Config {
             }
             "slowlog-max-len" => self
                 .slow_entries
+                .store(number()? as usize, Ordering::Relaxed),
+            "tracking-table-max-keys" => self
+                .tracked_keys
                 .store(number()? as usize, Ordering::Relaxed),
             "notify-keyspace-events" => {
                 let classes = event_classes(value)
@@ -398,5 +405,8 @@ fn set(session: &mut Session, args: Args<'_>) -> Reply {
             });
         }
     }
+    let server = &session.server;
+    let keys_max = server.config.tracked_keys_max();
+    server.tracking.limit(&server.clients, keys_max);
     Reply::OK
 }

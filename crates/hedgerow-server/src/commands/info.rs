@@ -91,6 +91,10 @@ fn clients(server: &Server) -> String {
         ("connected_clients", all.len().to_string()),
         ("maxclients", server.config.clients_max().to_string()),
         ("blocked_clients", waiting.to_string()),
+        (
+            "tracking_clients",
+            server.tracking.totals().clients.to_string(),
+        ),
     ])
 }
 
@@ -153,6 +157,7 @@ fn stats(server: &Server) -> String {
         .iter()
         .map(|it| it.calls.load(Ordering::Relaxed));
     let engine = server.db().stats();
+    let tracking = server.tracking.totals();
     lines(&[
         (
             "total_connections_received",
@@ -177,6 +182,9 @@ fn stats(server: &Server) -> String {
             server.pubsub.channels(None).len().to_string(),
         ),
         ("pubsub_patterns", server.pubsub.patterns().to_string()),
+        ("tracking_total_keys", tracking.keys.to_string()),
+        ("tracking_total_items", tracking.items.to_string()),
+        ("tracking_total_prefixes", tracking.prefixes.to_string()),
         ("hedgerow_device_reads", engine.device_reads.to_string()),
         ("hedgerow_log_syncs", engine.log_syncs.to_string()),
         (

@@ -41,6 +41,7 @@ pub(crate) mod introspection;
 #[cfg(feature = "lua")]
 mod scripts;
 pub(crate) mod slow_log;
+mod tracking;
 mod users;
 
 use crate::resp::Reply;
@@ -168,8 +169,8 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
     (
         "client",
         &[
-            "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict", "no-touch",
-            "reply", "setinfo", "setname", "unblock",
+            "caching", "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict",
+            "no-touch", "reply", "setinfo", "setname", "tracking", "trackinginfo", "unblock",
         ],
     ),
     (

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::arguments::{integer, is};
-use super::{ADMIN, Args, BLOCKING, Command, NO_SCRIPT, Run, WRITE, find, full_name};
+use super::{ADMIN, Args, BLOCKING, Command, NO_SCRIPT, READ, Run, WRITE, find, full_name};
 use crate::acl::Denied;
 use crate::clock;
 use crate::resp::{Reply, error};
@@ -98,6 +98,7 @@ impl Calls<'_, '_> {
                 if !self.only_reads && !self.txn.holds_all(&command.keys.of(args)) {
                     return Err(Stop::AllKeys);
                 }
+                self.txn.effects.script_reads |= command.has(READ);
                 self.txn.nested(|txn| run(txn, args))
             }
             Run::Session(_) if !command.has(ADMIN) => match command.name {

@@ -260,6 +260,12 @@ async fn read_more(stream: &TcpStream, input: &mut Vec<u8>) -> io::Result<bool> 
     }
 }
 
+/// The database with this number.
+fn database(argument: &[u8]) -> Option<usize> {
+    let number = usize::try_from(number::integer(argument)?).ok()?;
+    Some(number).filter(|it| *it < DATABASES)
+}
+
 async fn debug(args: Args<'_>) -> Reply {
     let is = |word: &str| args[1].eq_ignore_ascii_case(word.as_bytes());
     match args.get(2).and_then(|it| number::parse_float(it)) {
@@ -288,12 +294,6 @@ impl Server {
         match special {
             Special::FlushAll => dbs = (0..DATABASES).collect(),
             Special::SwapDb => {
-                let index = |argument: &[u8]| {
-                    let number = number::integer(argument);
-                    number
-                        .and_then(|it| usize::try_from(it).ok())
-                        .filter(|it| *it < DATABASES)
-                };
                 let number = |place: usize| number::integer(args[place]).is_some();
                 if !number(1) {
                     return error("ERR invalid first DB index");
@@ -301,7 +301,7 @@ impl Server {
                 if !number(2) {
                     return error("ERR invalid second DB index");
                 }
-                let (Some(one), Some(other)) = (index(args[1]), index(args[2])) else {
+                let (Some(one), Some(other)) = (database(args[1]), database(args[2])) else {
                     return error("ERR DB index is out of range");
                 };
                 dbs = vec![one, other];
@@ -340,6 +340,7 @@ impl Server {
         // Whoever waits looks again: a key may have come or gone.
         let effects = crate::store::Effects {
             ready: self.waiters.keys(),
+            flushed: true,
             ..crate::store::Effects::default()
         };
         Box::pin(self.announce(effects)).await;

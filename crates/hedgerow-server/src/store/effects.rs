@@ -26,6 +26,12 @@ pub(crate) struct Effects {
     pub(crate) denied: Vec<(Denied, String)>,
     /// The fields that were removed since they had expired.
     pub(crate) expired_fields: usize,
+    /// A script has called a command that reads.
+    pub(crate) script_reads: bool,
+    /// The changed keys, each with the client that changed it, for those who track keys.
+    pub(crate) changed: Vec<(u64, Vec<u8>)>,
+    /// All keys may have changed.
+    pub(crate) flushed: bool,
 }
 
 impl Effects {
@@ -55,5 +61,7 @@ impl Effects {
         self.events.append(&mut other.events);
         self.messages.append(&mut other.messages);
         self.expired_fields += other.expired_fields;
+        self.changed.append(&mut other.changed);
+        self.flushed |= other.flushed;
     }
 }

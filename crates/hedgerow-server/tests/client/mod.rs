@@ -58,6 +58,12 @@ impl Client {
         }
     }
 
+    /// Waits for replies for so long at most.
+    pub(crate) fn waits_at_most(&mut self, seconds: u64) {
+        let time = std::time::Duration::from_secs(seconds);
+        self.stream.get_mut().set_read_timeout(Some(time)).unwrap();
+    }
+
     pub(crate) fn send(&mut self, words: &str) {
         self.stream.get_mut().write_all(&request(words)).unwrap();
     }
@@ -106,17 +112,18 @@ impl Client {
             "-" => Value::Error(rest.to_owned()),
             ":" => Value::Integer(count()?),
             "$" | "*" if count()? < 0 => Value::Null,
+            "_" => Value::Null,
             "$" => {
                 let mut bytes = vec![0; count()? as usize + 2];
                 self.stream.read_exact(&mut bytes).ok()?;
                 bytes.truncate(bytes.len() - 2);
                 Value::Bulk(String::from_utf8(bytes).ok()?)
             }
-            "*" => Value::Array(
-                (0..count()?)
-                    .map(|_| self.try_receive())
-                    .collect::<Option<_>>()?,
-            ),
+            "*" | ">" | "~" | "%" => {
+                let each = if kind == "%" { 2 } else { 1 };
+                let items = (0..count()? * each).map(|_| self.try_receive());
+                Value::Array(items.collect::<Option<_>>()?)
+            }
             other => panic!("expected a reply, found {other}"),
         })
     }
