@@ -420,7 +420,7 @@ fn unknown(args: Args<'_>) -> Reply {
 }
 
 /// Checks that a client may run a command now.
-fn check(session: &Session, command: &Command, args: Args<'_>) -> Result<(), Reply> {
+fn check(session: &mut Session, command: &Command, args: Args<'_>) -> Result<(), Reply> {
     if !command.takes(args.len()) {
         return Err(error(format!(
             "ERR wrong number of arguments for '{}' command",
@@ -432,6 +432,12 @@ fn check(session: &Session, command: &Command, args: Args<'_>) -> Result<(), Rep
     }
     if !command.has(NO_AUTH) {
         session.allow(command, args, session.context())?;
+    }
+    if let Some(cluster) = &session.server.cluster {
+        let access = session.access;
+        // It counts for one command.
+        session.access.insists = false;
+        cluster.check(access, command, args).map_err(error)?;
     }
     if session.queue.is_some() && command.has(NO_MULTI) {
         return Err(error("ERR Command not allowed inside a transaction"));

@@ -162,6 +162,7 @@ impl Server {
         (txn.db, txn.resp3, txn.is_waiting) = (caller.db, caller.resp3, caller.is_waiting);
         txn.held = held;
         txn.rules = caller.client.and_then(|it| lock(&it.user).limits());
+        txn.cluster = self.cluster.as_deref();
         txn.listeners = Some(&listeners);
         txn.tells_events = !self.config.events().is_empty();
         let mut replies = Vec::with_capacity(calls.len());

@@ -4,8 +4,11 @@
 //! connection.rs   one read, all complete commands, one write
 //! execute.rs      many commands as one commit: locks, state, commands, commit
 //! acl/            users and what they may do
+//! cluster/        which server has a key
 //! commands/       a function for each command, by family; one table
 //! store/          keys and elements as entries of the engine
+//! rdb/            values and files as Redis writes them
+//! transfer/       all keys from and to a Redis
 //! ```
 //!
 //! A GET: `connection::execute` → `execute::attempt` → `strings::get` → `Txn::lookup` →
@@ -17,6 +20,7 @@ mod active_expiry;
 mod buffers;
 mod client;
 mod clock;
+mod cluster;
 mod commands;
 mod connection;
 mod execute;
@@ -33,10 +37,12 @@ mod server;
 mod session;
 mod store;
 mod tracking;
+mod transfer;
 mod waiters;
 mod watches;
 
 pub use commands::config::Fsync;
-pub use rdb::is_value;
+pub use rdb::{is_rdb_file, is_value};
 pub use resp::{Limits, Parser, ProtocolError, Request};
 pub use serve::{Options, serve};
+pub use transfer::{Endpoint, Progress, TransferOptions, Transferred, Url, transfer};

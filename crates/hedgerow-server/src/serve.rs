@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use hedgerow::{Db, Error, ErrorKind};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::acl::Acl;
+use crate::cluster::Cluster;
 use crate::commands::config::{Config, Fsync};
+use crate::commands::redirect_waiters;
 use crate::server::Server;
 use crate::{active_expiry, connection, monitoring};
 
@@ -42,6 +44,8 @@ pub struct Options {
     pub metrics: Option<SocketAddr>,
     /// The threads that run commands; 0 for as many as processors, at most 8.
     pub threads: usize,
+    /// The file that says which server has which slots, and the name of this one in it.
+    pub cluster: Option<(PathBuf, String)>,
 }
 
 impl Options {
@@ -59,6 +63,7 @@ impl Options {
             clients_max: 10_000,
             metrics: None,
             threads: 0,
+            cluster: None,
         }
     }
 }
@@ -121,7 +126,13 @@ async fn listen(
     config.tell("dir", options.dir.display().to_string());
     let buffer_bytes = (options.memory_budget / 4) as usize;
     let limits = (address.port(), buffer_bytes.max(BUFFER_BYTES_MIN));
-    let server = Server::new(db, options.dir.clone(), limits, (config, acl))?;
+    let mut server = Server::new(db, options.dir.clone(), limits, (config, acl))?;
+    if let Some((file, name)) = &options.cluster {
+        let cluster = Cluster::open(file, name);
+        let cluster = cluster.map_err(|text| Error::new(ErrorKind::InvalidArgument, text))?;
+        server.config.tell("cluster-enabled", "yes".to_owned());
+        server.cluster = Some(Arc::new(cluster));
+    }
     let server = Arc::new(server);
     let mut terminate = signal(SignalKind::terminate()).map_err(io)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(io)?;
@@ -132,6 +143,10 @@ async fn listen(
     if let Some(address) = options.metrics {
         let listener = TcpListener::bind(address).await.map_err(io)?;
         tasks.push(tokio::spawn(monitoring::run(server.clone(), listener)));
+    }
+    if server.cluster.is_some() {
+        let hangup = signal(SignalKind::hangup()).map_err(io)?;
+        tasks.push(tokio::spawn(load_map(server.clone(), hangup)));
     }
     ready(address);
     loop {
@@ -164,6 +179,15 @@ fn accept(server: &Arc<Server>, stream: tokio::net::TcpStream) {
     // Replies are written whole; waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
     tokio::spawn(connection::serve(server.clone(), stream));
+}
+
+/// Reads the map of slots again at each SIGHUP. CLUSTER INFO tells why that failed.
+async fn load_map(server: Arc<Server>, mut hangup: Signal) {
+    while let (Some(()), Some(cluster)) = (hangup.recv().await, &server.cluster) {
+        if cluster.load().is_ok() {
+            redirect_waiters(server.clone()).await;
+        }
+    }
 }
 
 async fn sync_each_second(server: Arc<Server>) {

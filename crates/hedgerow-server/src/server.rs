@@ -13,6 +13,7 @@ use crate::acl::Acl;
 use crate::buffers::Buffers;
 use crate::client::{Client, Clients, lock};
 use crate::clock;
+use crate::cluster::Cluster;
 use crate::commands::config::{Config, Fsync};
 use crate::commands::slow_log::SlowLog;
 use crate::commands::{Args, COMMANDS};
@@ -72,6 +73,8 @@ pub(crate) struct Server {
     pub(crate) waiters: Waiters,
     pub(crate) config: Config,
     pub(crate) acl: Acl,
+    /// The map of slots, if there is one.
+    pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) slow_log: SlowLog,
     pub(crate) counters: Vec<Counters>,
     pub(crate) errors: AtomicU64,
@@ -119,6 +122,7 @@ impl Server {
             slow_log: SlowLog::new(&config),
             config,
             acl,
+            cluster: None,
             counters: COMMANDS.iter().map(|_| Counters::default()).collect(),
             errors: AtomicU64::new(0),
             error_codes: Mutex::default(),
@@ -136,6 +140,14 @@ impl Server {
             now: Mutex::new(0),
             stop: Notify::new(),
         })
+    }
+
+    /// The mode in which clients have to talk.
+    pub(crate) fn mode(&self) -> &'static str {
+        match self.cluster {
+            Some(_) => "cluster",
+            None => "standalone",
+        }
     }
 
     pub(crate) fn db(&self) -> &Db {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::acl::{Denied, Refusal, User};
 use crate::client::{Client, lock};
+use crate::cluster::Access;
 use crate::commands::{Args, Command, NO_SCRIPT, full_name};
 use crate::resp::{Reply, error};
 use crate::server::Server;
@@ -60,6 +61,8 @@ pub(crate) struct Session {
     pub(crate) queue_failed: bool,
     pub(crate) watched: Vec<Watched>,
     pub(crate) tracked: Option<Tracked>,
+    /// The wishes about slots that are elsewhere.
+    pub(crate) access: Access,
 }
 
 impl Session {
@@ -81,6 +84,7 @@ impl Session {
             queue_failed: false,
             watched: Vec::new(),
             tracked: None,
+            access: Access::default(),
         }
     }
 

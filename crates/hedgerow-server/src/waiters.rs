@@ -87,6 +87,15 @@ impl Waiter {
         }
     }
 
+    /// Ends the waiting with a reply, unless the command runs. Returns false then.
+    pub(crate) fn redirect(&self, reply: Reply) -> bool {
+        let is_idle = self.give_up();
+        if is_idle {
+            self.finish(reply);
+        }
+        is_idle || *lock(&self.state) == State::Done
+    }
+
     /// Ends the waiting, unless the command runs or has a reply.
     pub(crate) fn give_up(&self) -> bool {
         let mut state = lock(&self.state);

@@ -6,7 +6,9 @@ mod fields;
 mod kill;
 mod linearizable;
 mod scripts;
+mod slots;
 mod tracking;
+mod transfers;
 mod users;
 
 use std::net::SocketAddr;

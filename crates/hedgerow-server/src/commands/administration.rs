@@ -33,10 +33,6 @@ pub(super) fn role(_session: &mut Session, _args: Args<'_>) -> Reply {
     ])
 }
 
-pub(super) fn cluster(_session: &mut Session, _args: Args<'_>) -> Reply {
-    error("ERR This instance has cluster support disabled")
-}
-
 /// No latencies are collected beyond those of SLOWLOG.
 pub(super) fn latency(_session: &mut Session, args: Args<'_>) -> Reply {
     match args[1] {

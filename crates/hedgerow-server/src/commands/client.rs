@@ -98,7 +98,7 @@ pub(super) fn hello(session: &mut Session, args: Args<'_>) -> Reply {
         fact("version", Reply::bulk(super::info::REDIS_VERSION)),
         fact("proto", Reply::Integer(proto)),
         fact("id", Reply::Integer(session.client.id as i64)),
-        fact("mode", Reply::bulk("standalone")),
+        fact("mode", Reply::bulk(session.server.mode())),
         fact("role", Reply::bulk("master")),
         fact("modules", Reply::Array(Vec::new())),
     ])

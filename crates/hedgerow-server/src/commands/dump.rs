@@ -5,10 +5,11 @@ use super::arguments::{Options, integer, is};
 use super::fields;
 use super::hashes::{self, element_key, name_of};
 use super::lists;
+use super::stream_values;
 use super::zsets::{self, of_ordered};
 use crate::rdb::{Damage, Value};
 use crate::resp::Reply;
-use crate::store::{Answer, Kind, LIST_MIDDLE, Meta, Space, Stop, Txn, elements};
+use crate::store::{Answer, Entry, Kind, LIST_MIDDLE, Meta, Space, Stop, Txn, elements};
 
 pub(super) fn dump(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let entry = txn.lookup(args[1])?;
@@ -22,8 +23,8 @@ pub(super) fn dump(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     })
 }
 
-/// Everything that a key holds.
-fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
+/// Everything that a key of the selected database holds.
+pub(crate) fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
     let (db, all, count) = (txn.db, elements(meta.version), meta.count);
     Ok(match meta.kind {
         Kind::String => Value::String(meta.value.bytes().to_vec()),
@@ -61,7 +62,7 @@ fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
             });
             Value::SortedSet(members.collect::<Answer<_>>()?)
         }
-        Kind::Stream => return Err(Stop::reply("ERR streams have no payload here")),
+        Kind::Stream => Value::Stream(Box::new(stream_values::read(txn, meta)?)),
     })
 }
 
@@ -111,7 +112,7 @@ pub(super) fn restore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let value = Value::decode(args[3]).map_err(|damage| {
         Stop::reply(match damage {
             Damage::Footer => "ERR DUMP payload version or checksum are wrong",
-            Damage::Value => "ERR Bad data format",
+            _ => "ERR Bad data format",
         })
     })?;
     let expires = match ttl {
@@ -119,23 +120,34 @@ pub(super) fn restore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         at if options.is_absolute => at,
         ttl => txn.now.saturating_add(ttl),
     };
-    if expires > 0 && expires <= txn.now {
-        if txn.remove(&mut entry)? {
-            txn.event(&entry, b'g', "del");
-        }
-        return Ok(Reply::OK);
-    }
-    let mut meta = put(txn, &value)?;
-    meta.expires = expires;
-    if meta.is_collection() && meta.count == 0 {
-        // All fields have expired since they were dumped.
-        txn.remove(&mut entry)?;
-        return Ok(Reply::OK);
-    }
-    txn.store(&mut entry, meta)?;
-    txn.event(&entry, b'g', "restore");
-    txn.ready(&entry);
+    replace(txn, &mut entry, &value, expires)?;
     Ok(Reply::OK)
+}
+
+/// Gives a key of the selected database another value, or removes it if that has expired.
+pub(crate) fn replace(
+    txn: &mut Txn<'_>,
+    entry: &mut Entry,
+    value: &Value,
+    expires: u64,
+) -> Answer<()> {
+    if expires > 0 && expires <= txn.now {
+        if txn.remove(entry)? {
+            txn.event(entry, b'g', "del");
+        }
+        return Ok(());
+    }
+    let mut meta = put(txn, value)?;
+    meta.expires = expires;
+    if meta.is_collection() && meta.count == 0 && meta.kind != Kind::Stream {
+        // All fields have expired since they were written.
+        txn.remove(entry)?;
+        return Ok(());
+    }
+    txn.store(entry, meta)?;
+    txn.event(entry, b'g', "restore");
+    txn.ready(entry);
+    Ok(())
 }
 
 /// Writes the elements of a value. Returns the entry of the key that has it.
@@ -148,6 +160,7 @@ fn put(txn: &mut Txn<'_>, value: &Value) -> Answer<Meta> {
         // Each that is put counts.
         Value::ExpiringHash(_) => (txn.db, Kind::Hash, 0),
         Value::SortedSet(_) => (txn.db, Kind::SortedSet, 0),
+        Value::Stream(stream) => (txn.db, Kind::Stream, stream.items.len()),
     };
     let mut meta = txn.new_collection(kind)?;
     meta.count = count as u64;
@@ -182,6 +195,7 @@ fn put(txn: &mut Txn<'_>, value: &Value) -> Answer<Meta> {
                 zsets::put(txn, &mut meta, member, (None, *score))?;
             }
         }
+        Value::Stream(stream) => stream_values::put(txn, &mut meta, stream)?,
     }
     Ok(meta)
 }

@@ -126,6 +126,11 @@ fn load(databases: &Databases, source: &[u8], replaces: bool) -> Result<Reply, S
     Ok(Reply::bulk(name))
 }
 
+/// Adds a library, in the place of one with its name.
+pub(crate) fn put(databases: &Databases, source: &[u8]) -> Result<(), String> {
+    load(databases, source, true).map(drop)
+}
+
 fn delete(databases: &Databases, name: &[u8]) -> Result<Reply, String> {
     let mut libraries = databases.scripts.libraries().to_vec();
     let before = libraries.len();

@@ -26,7 +26,10 @@ const SECTIONS: &[Section] = &[
     ("CPU", processors),
     ("Modules", |_| String::new()),
     ("Errorstats", errors),
-    ("Cluster", |_| "cluster_enabled:0\r\n".to_owned()),
+    ("Cluster", |server| {
+        let enabled = u8::from(server.cluster.is_some());
+        format!("cluster_enabled:{enabled}\r\n")
+    }),
     ("Keyspace", keyspace),
 ];
 
@@ -63,7 +66,7 @@ fn lines(facts: &[(&str, String)]) -> String {
 fn server(server: &Server) -> String {
     lines(&[
         ("redis_version", REDIS_VERSION.to_owned()),
-        ("redis_mode", "standalone".to_owned()),
+        ("redis_mode", server.mode().to_owned()),
         ("hedgerow_version", env!("CARGO_PKG_VERSION").to_owned()),
         ("os", std::env::consts::OS.to_owned()),
         ("arch_bits", usize::BITS.to_string()),

@@ -1,28 +1,10 @@
-//! Finding the rows of the table of commands.
+//! Finding a command in the table.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::{COMMANDS, Command};
-
-/// The groups of the table, each with its first command.
-const GROUPS: &[(&str, &str)] = &[
-    ("get", "string"),
-    ("getbit", "bitmap"),
-    ("del", "generic"),
-    ("hset", "hash"),
-    ("lpush", "list"),
-    ("sadd", "set"),
-    ("zadd", "sorted-set"),
-    ("multi", "transactions"),
-    ("subscribe", "pubsub"),
-    ("ping", "connection"),
-    ("info", "server"),
-    ("eval", "scripting"),
-    ("pfadd", "hyperloglog"),
-    ("xadd", "stream"),
-    ("geoadd", "geo"),
-];
+use super::Command;
+use super::table::{COMMANDS, GROUPS};
 
 fn indexes() -> &'static HashMap<&'static str, usize> {
     static INDEXES: OnceLock<HashMap<&'static str, usize>> = OnceLock::new();

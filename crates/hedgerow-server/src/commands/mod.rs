@@ -5,7 +5,7 @@
 
 mod arguments;
 mod bits;
-mod dump;
+mod cluster;
 mod expiry;
 mod fields;
 mod geo;
@@ -22,6 +22,7 @@ mod sort;
 mod stream_claims;
 mod stream_groups;
 mod stream_info;
+mod stream_values;
 mod streams;
 mod strings;
 mod table;
@@ -34,6 +35,7 @@ pub(crate) mod client;
 pub(crate) mod config;
 #[cfg(test)]
 mod documentation;
+pub(crate) mod dump;
 #[cfg(feature = "lua")]
 pub(crate) mod functions;
 pub(crate) mod info;
@@ -48,6 +50,7 @@ use crate::resp::Reply;
 use crate::session::Session;
 use crate::store::{Answer, Txn};
 
+pub(crate) use cluster::redirect_waiters;
 pub(crate) use hash_expiry::expire_fields_due;
 pub(crate) use keys::expire_due;
 pub(crate) use lists::seconds_to_wait;
@@ -171,6 +174,23 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
         &[
             "caching", "getname", "getredir", "help", "id", "info", "kill", "list", "no-evict",
             "no-touch", "reply", "setinfo", "setname", "tracking", "trackinginfo", "unblock",
+        ],
+    ),
+    (
+        "cluster",
+        &[
+            "countkeysinslot",
+            "getkeysinslot",
+            "help",
+            "info",
+            "keyslot",
+            "load",
+            "myid",
+            "nodes",
+            "replicas",
+            "shards",
+            "slaves",
+            "slots",
         ],
     ),
     (

@@ -93,6 +93,9 @@ impl Calls<'_, '_> {
             return Err(Stop::reply(text));
         }
         self.allow(command, args)?;
+        if let Some(cluster) = self.txn.cluster {
+            cluster.check_script(command, args).map_err(Stop::Reply)?;
+        }
         match command.run {
             Run::Data(run) => {
                 if !self.only_reads && !self.txn.holds_all(&command.keys.of(args)) {

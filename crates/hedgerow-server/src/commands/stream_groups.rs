@@ -16,36 +16,10 @@ use super::arguments::{Options, integer, is};
 use super::streams::{Item, item, item_reply, items, parse_bound, parse_id, stream};
 use crate::resp::Reply;
 use crate::store::{Answer, Entry, Id, Kind, Meta, Space, Stop, Txn};
+pub(super) use crate::store::{Consumer, Group, Pending};
 
 /// The number of entries read is not known.
 pub(super) const UNKNOWN: u64 = u64::MAX;
-
-/// A group of consumers.
-#[derive(Debug, Clone)]
-pub(super) struct Group {
-    pub(super) name: Vec<u8>,
-    pub(super) last: Id,
-    pub(super) read: u64,
-    pub(super) pending: u64,
-}
-
-/// A consumer; times in milliseconds since 1970.
-#[derive(Debug, Clone)]
-pub(super) struct Consumer {
-    pub(super) name: Vec<u8>,
-    pub(super) seen: u64,
-    pub(super) active: u64,
-    pub(super) pending: u64,
-}
-
-/// An entry that was delivered and not acknowledged.
-#[derive(Debug, Clone)]
-pub(super) struct Pending {
-    pub(super) id: Id,
-    pub(super) delivered: u64,
-    pub(super) deliveries: u64,
-    pub(super) consumer: Vec<u8>,
-}
 
 pub(super) fn key(meta: &Meta, letter: u8, parts: &[&[u8]]) -> Vec<u8> {
     let mut key = meta.version.to_be_bytes().to_vec();
@@ -138,7 +112,7 @@ fn has_gaps(meta: &Meta, from: Id) -> bool {
 }
 
 /// The number of entries that were ever added up to an id.
-fn read_up_to(meta: &Meta, id: Id) -> u64 {
+pub(super) fn read_up_to(meta: &Meta, id: Id) -> u64 {
     let ends = &meta.ends;
     if ends.added == 0 {
         return 0;

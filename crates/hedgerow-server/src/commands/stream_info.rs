@@ -24,7 +24,7 @@ fn id_reply(id: Id) -> Reply {
     Reply::bulk(id.to_string())
 }
 
-fn groups(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Vec<Group>> {
+pub(super) fn groups(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Vec<Group>> {
     let begin = key(meta, b'g', &[]);
     let skipped = begin.len();
     let db = txn.db;

@@ -18,13 +18,13 @@ pub(super) fn no_such_key() -> Stop {
     Stop::reply("ERR no such key")
 }
 
-fn item_key(meta: &Meta, id: Id) -> Vec<u8> {
+pub(super) fn item_key(meta: &Meta, id: Id) -> Vec<u8> {
     [&meta.version.to_be_bytes()[..], &id.to_bytes()].concat()
 }
 
-fn encode(words: &[&[u8]]) -> Vec<u8> {
+pub(super) fn encode<B: AsRef<[u8]>>(words: &[B]) -> Vec<u8> {
     let mut out = Vec::new();
-    for word in words {
+    for word in words.iter().map(B::as_ref) {
         out.extend_from_slice(&(word.len() as u32).to_be_bytes());
         out.extend_from_slice(word);
     }

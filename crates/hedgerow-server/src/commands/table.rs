@@ -5,8 +5,8 @@ use super::{
     PUBSUB, READ, Run, Special, WRITE,
 };
 use super::{
-    administration, bits, client, config, dump, expiry, geo, hash_expiry, hashes, hyperloglog,
-    info, introspection, keys, lists, lua, scan, sets, slow_log, sort, stream_claims,
+    administration, bits, client, cluster, config, dump, expiry, geo, hash_expiry, hashes,
+    hyperloglog, info, introspection, keys, lists, lua, scan, sets, slow_log, sort, stream_claims,
     stream_groups, stream_info, streams, strings, users, zset_range, zset_store, zsets,
 };
 
@@ -144,9 +144,9 @@ pub(crate) static COMMANDS: &[Command] = &[
     row(("waitaof", 4), FAST, Keys::None, Run::Connection(Special::WaitAof),
         "Waits until everything written is durable."),
     row(("dump", 2), READ, Keys::ONE, Run::Data(dump::dump),
-        "Returns the value of a key as Redis writes it, but for streams."),
+        "Returns the value of a key as Redis writes it."),
     row(("restore", -4), WRITE | GROWS, Keys::ONE, Run::Data(dump::restore),
-        "Sets a key to a value of DUMP, from here or from Redis, but for streams."),
+        "Sets a key to a value of DUMP, from here or from Redis."),
     row(("migrate", -1), 0, Keys::None, Run::Refused,
         "Keys are moved by export and import."),
     // ---- hash ----
@@ -413,8 +413,6 @@ pub(crate) static COMMANDS: &[Command] = &[
         "Returns the time of the last checkpoint."),
     row(("role", 1), FAST, Keys::None, Run::Session(administration::role),
         "Returns the role, which is `master`."),
-    row(("cluster", -2), 0, Keys::None, Run::Session(administration::cluster),
-        "Says that there is no cluster."),
     row(("monitor", 1), ADMIN | NO_MULTI, Keys::None, Run::Session(client::monitor),
         "Shows all commands."),
     row(("acl", -2), ADMIN, Keys::None, Run::Session(users::acl),
@@ -521,4 +519,33 @@ pub(crate) static COMMANDS: &[Command] = &[
         "Returns the places in a circle or a box."),
     row(("geosearchstore", -8), WRITE | GROWS, Keys::Range(1, 2, 1), Run::Data(geo::geosearchstore),
         "Stores the places in a circle or a box."),
+    // ---- cluster ----
+    row(("cluster", -2), 0, Keys::None, Run::Session(cluster::cluster),
+        "Tells about the map of slots, if the server has one."),
+    row(("readonly", 1), FAST, Keys::None, Run::Session(cluster::readonly),
+        "Lets the connection read at a replica."),
+    row(("readwrite", 1), FAST, Keys::None, Run::Session(cluster::readwrite),
+        "Sends the connection on to the primary again."),
+    row(("asking", 1), FAST, Keys::None, Run::Session(cluster::asking),
+        "Runs the next command here, whatever the map of slots says."),
+];
+
+/// The groups of the table, each with its first command.
+pub(super) const GROUPS: &[(&str, &str)] = &[
+    ("get", "string"),
+    ("getbit", "bitmap"),
+    ("del", "generic"),
+    ("hset", "hash"),
+    ("lpush", "list"),
+    ("sadd", "set"),
+    ("zadd", "sorted-set"),
+    ("multi", "transactions"),
+    ("subscribe", "pubsub"),
+    ("ping", "connection"),
+    ("info", "server"),
+    ("eval", "scripting"),
+    ("pfadd", "hyperloglog"),
+    ("xadd", "stream"),
+    ("geoadd", "geo"),
+    ("cluster", "cluster"),
 ];

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 use super::Connection;
-use crate::commands::{Args, Command, NO_AUTH, Run, Special, seconds_to_wait};
+use crate::commands::{Args, Command, NO_AUTH, Run, Special, WRITE, seconds_to_wait};
 use crate::execute::{Call, Caller};
 use crate::number;
 use crate::resp::{Reply, error};
@@ -85,10 +85,30 @@ impl Connection {
         let failed = self.session.queue_failed;
         let reply = match failed {
             true => error("EXECABORT Transaction discarded because of previous errors."),
-            false => self.run_queue(&queue).await,
+            false => match self.place(&queue) {
+                Ok(()) => self.run_queue(&queue).await,
+                Err(text) => error(text),
+            },
         };
         self.session.discard();
         reply
+    }
+
+    /// Checks that all keys of a transaction are of one slot that is here, if there are slots.
+    fn place(&self, queue: &[Queued]) -> Result<(), String> {
+        let Some(cluster) = &self.session.server.cluster else {
+            return Ok(());
+        };
+        let args: Vec<Vec<&[u8]>> = queue
+            .iter()
+            .map(|it| it.args.iter().map(Vec::as_slice).collect())
+            .collect();
+        let keys = queue.iter().zip(&args);
+        let keys: Vec<&[u8]> = keys
+            .flat_map(|(it, args)| it.command.keys.of(args))
+            .collect();
+        let reads = queue.iter().all(|it| !it.command.has(WRITE));
+        cluster.check_keys(self.session.access, reads, &keys)
     }
 
     /// Runs a transaction. Its commands of data are one commit; those about the connection and the

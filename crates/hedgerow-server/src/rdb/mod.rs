@@ -1,5 +1,5 @@
-//! Values as DUMP gives them and RESTORE takes them: the encoding of Redis' RDB files, so that
-//! values move between this server and a real one.
+//! Values as DUMP gives them, RESTORE takes them and RDB files have them, so that values move
+//! between this server and a real Redis. `file.rs` has the files. A payload is:
 //!
 //! ```text
 //! type      1
@@ -9,24 +9,30 @@
 //! ```
 //!
 //! The types that are written have been there since version 8, so that any Redis from 5 on reads
-//! them; but a hash whose fields expire needs version 12, that of Redis 7.4. Read is what versions
-//! up to 12 write by default, compressed or not, but for streams and modules. Bytes come from
+//! them; for streams it has to be 7, and for hashes whose fields expire 7.4, with version 12. Read
+//! is what versions up to 12 write by default, compressed or not, but for modules. Bytes come from
 //! anyone: whatever is wrong with them is an error.
 
+pub(crate) mod file;
 mod packed;
 mod reader;
+mod stream;
 
 use std::collections::HashSet;
 
 use crc::{CRC_64_REDIS, Crc};
 
-use packed::{int_set, list_pack, zip_list};
+use packed::{int_set, list_pack, zip_list, zip_map};
 use reader::Reader;
+pub(crate) use stream::{Members, Stream};
 
-/// The version that is written, but for hashes whose fields expire.
+/// The version that is written, that of streams, and that of hashes whose fields expire.
 const VERSION: u16 = 9;
-/// The version that is read, and written for hashes whose fields expire.
-const VERSION_MAX: u16 = 12;
+const STREAM_VERSION: u16 = 10;
+const EXPIRING_VERSION: u16 = 12;
+/// The last version of Redis that is known, and that of Valkey 9, which has the same values.
+const VERSION_MAX: u64 = 12;
+const VALKEY_VERSION: u64 = 80;
 const FOOTER_BYTES: usize = 10;
 
 static CRC: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
@@ -49,6 +55,7 @@ pub(crate) enum Value {
     /// Fields, values and times of expiry, 0 for none.
     ExpiringHash(Vec<(Vec<u8>, Vec<u8>, u64)>),
     SortedSet(Vec<(Vec<u8>, f64)>),
+    Stream(Box<Stream>),
 }
 
 /// The reason why bytes are no payload.
@@ -58,13 +65,24 @@ pub(crate) enum Damage {
     Footer,
     /// The value is not as its type says.
     Value,
+    /// Values of this type are not read.
+    Type(u8),
+    /// The value takes more memory than a commit.
+    Size,
+    /// The value goes on behind the bytes.
+    End,
 }
 
 impl Value {
     /// The payload of DUMP.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let (mut out, mut version) = (Vec::new(), VERSION);
         match self {
+            Value::Stream(stream) => {
+                version = STREAM_VERSION;
+                out.push(stream::STREAM);
+                stream.write(&mut out);
+            }
             Value::String(text) => {
                 out.push(STRING);
                 string(&mut out, text);
@@ -73,30 +91,44 @@ impl Value {
             Value::Set(members) => strings(&mut out, SET, members),
             Value::Hash(fields) => {
                 out.push(HASH);
-                length(&mut out, fields.len());
+                length(&mut out, fields.len() as u64);
                 for (name, value) in fields {
                     string(&mut out, name);
                     string(&mut out, value);
                 }
             }
-            Value::ExpiringHash(fields) => expiring_hash(&mut out, fields),
+            Value::ExpiringHash(fields) => {
+                version = EXPIRING_VERSION;
+                expiring_hash(&mut out, fields);
+            }
             Value::SortedSet(members) => {
                 out.push(SORTED_SET);
-                length(&mut out, members.len());
+                length(&mut out, members.len() as u64);
                 for (member, score) in members {
                     string(&mut out, member);
                     out.extend_from_slice(&score.to_le_bytes());
                 }
             }
         }
-        let version = match self {
-            Value::ExpiringHash(_) => VERSION_MAX,
-            _ => VERSION,
-        };
         out.extend_from_slice(&version.to_le_bytes());
         let checksum = CRC.checksum(&out);
         out.extend_from_slice(&checksum.to_le_bytes());
         out
+    }
+
+    /// The bytes of the strings, and some for each of them.
+    pub(crate) fn bytes(&self) -> usize {
+        let all = |items: &[Vec<u8>]| items.iter().map(|it| it.len() + 16).sum();
+        match self {
+            Value::String(text) => text.len(),
+            Value::List(items) | Value::Set(items) => all(items),
+            Value::Hash(fields) => fields.iter().map(|it| it.0.len() + it.1.len() + 32).sum(),
+            Value::ExpiringHash(fields) => {
+                fields.iter().map(|it| it.0.len() + it.1.len() + 40).sum()
+            }
+            Value::SortedSet(members) => members.iter().map(|it| it.0.len() + 32).sum(),
+            Value::Stream(stream) => stream.items.iter().map(|it| all(&it.1) + 16).sum(),
+        }
     }
 
     /// The value of a payload.
@@ -109,22 +141,41 @@ impl Value {
         let checksum = u64::from_le_bytes(*checksum);
         // A checksum of 0 says that there is none.
         let found = CRC.checksum(&payload[..payload.len() - 8]);
-        if version > VERSION_MAX || checksum != 0 && checksum != found {
+        if !is_known(version.into()) || checksum != 0 && checksum != found {
             return Err(Damage::Footer);
         }
-        decode_body(body).ok_or(Damage::Value)
+        decode_body(body)
     }
+}
+
+/// Returns true if the values of a version of the encoding are read.
+fn is_known(version: u64) -> bool {
+    version <= VERSION_MAX || version == VALKEY_VERSION
 }
 
 /// Returns true if bytes are a type and a value as RESTORE takes them, without version and
 /// checksum. For fuzzers.
 pub fn is_value(bytes: &[u8]) -> bool {
-    decode_body(bytes).is_some()
+    decode_body(bytes).is_ok()
+}
+
+/// Returns true if bytes are a whole RDB file. For fuzzers.
+pub fn is_rdb_file(bytes: &[u8]) -> bool {
+    let Ok(mut file) = file::File::begin(bytes) else {
+        return false;
+    };
+    loop {
+        match file.next() {
+            Ok(file::Part::End) => return true,
+            Ok(_) => {}
+            Err(_) => return false,
+        }
+    }
 }
 
 fn strings(out: &mut Vec<u8>, kind: u8, items: &[Vec<u8>]) {
     out.push(kind);
-    length(out, items.len());
+    length(out, items.len() as u64);
     items.iter().for_each(|item| string(out, item));
 }
 
@@ -134,49 +185,65 @@ fn expiring_hash(out: &mut Vec<u8>, fields: &[(Vec<u8>, Vec<u8>, u64)]) {
     let first = times.min().unwrap_or(0);
     out.push(EXPIRING_HASH);
     out.extend_from_slice(&first.to_le_bytes());
-    length(out, fields.len());
+    length(out, fields.len() as u64);
     for (name, value, time) in fields {
-        length(
-            out,
-            if *time > 0 {
-                (time - first + 1) as usize
-            } else {
-                0
-            },
-        );
+        length(out, if *time > 0 { time - first + 1 } else { 0 });
         string(out, name);
         string(out, value);
     }
 }
 
 fn string(out: &mut Vec<u8>, bytes: &[u8]) {
-    length(out, bytes.len());
+    length(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// A length: 6 or 14 bits behind two of kind, or 8 bytes, big-endian.
-fn length(out: &mut Vec<u8>, length: usize) {
+fn length(out: &mut Vec<u8>, length: u64) {
     match length {
         0..0x40 => out.push(length as u8),
         0x40..0x4000 => out.extend_from_slice(&(length as u16 | 0x4000).to_be_bytes()),
         _ => {
             out.push(0x81);
-            out.extend_from_slice(&(length as u64).to_be_bytes());
+            out.extend_from_slice(&length.to_be_bytes());
         }
     }
 }
 
 /// The value of a type and its bytes, which must end with it.
-fn decode_body(body: &[u8]) -> Option<Value> {
-    let (kind, rest) = body.split_first()?;
-    let mut from = Reader::new(rest);
-    let value = match *kind {
+fn decode_body(body: &[u8]) -> Result<Value, Damage> {
+    let mut from = Reader::new(body);
+    let [kind] = from.chunk().ok_or(Damage::Value)?;
+    let value = decode_value(kind, &mut from)?;
+    if from.is_at_end() {
+        Ok(value)
+    } else {
+        Err(Damage::Value)
+    }
+}
+
+/// The value of a type at the front of bytes.
+fn decode_value(kind: u8, from: &mut Reader<'_>) -> Result<Value, Damage> {
+    if !matches!(kind, STRING..=SORTED_SET | 9..=20 | stream::WITH_ACTIVE | EXPIRING_HASH | 25) {
+        return Err(Damage::Type(kind));
+    }
+    match value(kind, from).filter(is_whole) {
+        Some(value) => Ok(value),
+        None if from.is_too_large => Err(Damage::Size),
+        None if from.ran_out => Err(Damage::End),
+        None => Err(Damage::Value),
+    }
+}
+
+fn value(kind: u8, from: &mut Reader<'_>) -> Option<Value> {
+    Some(match kind {
         STRING => Value::String(from.string()?),
         LIST => Value::List(from.strings()?),
         SET => Value::Set(from.strings()?),
         3 => Value::SortedSet(from.members(Reader::score_text)?),
         HASH => Value::Hash(pairs(from.doubled_strings()?)?),
         SORTED_SET => Value::SortedSet(from.members(Reader::score)?),
+        9 => Value::Hash(pairs(zip_map(&from.string()?)?)?),
         10 => Value::List(zip_list(&from.string()?)?),
         11 => Value::Set(int_set(&from.string()?)?),
         12 => Value::SortedSet(scored(zip_list(&from.string()?)?)?),
@@ -197,9 +264,11 @@ fn decode_body(body: &[u8]) -> Option<Value> {
             from.take(8)?;
             Value::ExpiringHash(timed(list_pack(&from.string()?)?)?)
         }
+        stream::OLD | stream::STREAM | stream::WITH_ACTIVE => {
+            Value::Stream(Box::new(Stream::read(from, kind)?))
+        }
         _ => return None,
-    };
-    (from.is_at_end() && is_whole(&value)).then_some(value)
+    })
 }
 
 /// Every second word belongs to the one before.
@@ -238,7 +307,8 @@ fn is_whole(value: &Value) -> bool {
         names.len() > 0 && names.into_iter().all(|it| seen.insert(it))
     }
     match value {
-        Value::String(_) => true,
+        // A stream stays when its last entry goes.
+        Value::String(_) | Value::Stream(_) => true,
         Value::List(items) => !items.is_empty(),
         Value::Set(members) => are_new(members.iter()),
         Value::Hash(fields) => are_new(fields.iter().map(|it| &it.0)),

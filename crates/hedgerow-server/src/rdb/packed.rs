@@ -11,6 +11,99 @@ fn of_three([low, middle, high]: [u8; 3]) -> i64 {
     i64::from(i32::from_le_bytes([0, low, middle, high]) >> 8)
 }
 
+/// The bytes of the length behind an element of a listpack.
+fn behind(length: usize) -> usize {
+    match length {
+        0..=127 => 1,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
+        _ => 5,
+    }
+}
+
+/// A listpack that is written.
+pub(super) struct Pack {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Pack {
+    pub(super) fn new() -> Pack {
+        // The bytes of all and the number of elements follow at the end.
+        Pack {
+            bytes: vec![0; 6],
+            count: 0,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn string(&mut self, text: &[u8]) {
+        let start = self.bytes.len();
+        match text.len() {
+            length @ 0..0x40 => self.bytes.push(0x80 | length as u8),
+            length @ 0x40..0x1000 => {
+                let header = length as u16 | 0xE000;
+                self.bytes.extend_from_slice(&header.to_be_bytes());
+            }
+            length => {
+                self.bytes.push(0xF0);
+                self.bytes.extend_from_slice(&(length as u32).to_le_bytes());
+            }
+        }
+        self.bytes.extend_from_slice(text);
+        self.end(start);
+    }
+
+    pub(super) fn number(&mut self, number: i64) {
+        let start = self.bytes.len();
+        if let 0..0x80 = number {
+            self.bytes.push(number as u8);
+        } else if let Ok(number) = i16::try_from(number) {
+            self.bytes.push(0xF1);
+            self.bytes.extend_from_slice(&number.to_le_bytes());
+        } else if let Ok(number) = i32::try_from(number) {
+            self.bytes.push(0xF3);
+            self.bytes.extend_from_slice(&number.to_le_bytes());
+        } else {
+            self.bytes.push(0xF4);
+            self.bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        self.end(start);
+    }
+
+    /// Writes the length of an element behind it: 7 bits a byte, the highest first. All bytes but
+    /// the first have the high bit.
+    fn end(&mut self, start: usize) {
+        let length = self.bytes.len() - start;
+        let places = behind(length);
+        for place in (0..places).rev() {
+            let bits = (length >> (7 * place)) as u8 & 0x7F;
+            let marked = if place + 1 < places { 0x80 } else { 0 };
+            self.bytes.push(bits | marked);
+        }
+        self.count += 1;
+    }
+
+    /// Appends the elements of another one.
+    pub(super) fn append(&mut self, other: Pack) {
+        self.bytes.extend_from_slice(&other.bytes[6..]);
+        self.count += other.count;
+    }
+
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        self.bytes.push(0xFF);
+        let all = self.bytes.len() as u32;
+        let count = u16::try_from(self.count).unwrap_or(u16::MAX);
+        self.bytes[..4].copy_from_slice(&all.to_le_bytes());
+        self.bytes[4..6].copy_from_slice(&count.to_le_bytes());
+        self.bytes
+    }
+}
+
 /// The elements of a listpack: the bytes of all (4), the number of elements (2), the elements, 255.
 /// Behind each element stands its length, for readers from the end.
 pub(super) fn list_pack(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
@@ -57,14 +150,7 @@ pub(super) fn list_pack(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
         } else {
             header
         };
-        let behind = match written {
-            0..=127 => 1,
-            128..16_383 => 2,
-            16_383..2_097_151 => 3,
-            2_097_151..268_435_455 => 4,
-            _ => 5,
-        };
-        from.take(behind)?;
+        from.take(behind(written))?;
         elements.push(element);
     }
     let is_counted = count == u16::MAX || usize::from(count) == elements.len();
@@ -112,6 +198,27 @@ pub(super) fn zip_list(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
     let is_counted = count == u16::MAX || usize::from(count) == elements.len();
     (from.is_at_end() && is_counted).then_some(elements)
+}
+
+/// The keys and values of a zipmap, as Redis wrote small hashes before version 2.6: their number
+/// (1), each key behind its length, each value behind its length and a number of bytes that are
+/// free behind it, 255.
+pub(super) fn zip_map(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut from = Reader::new(bytes);
+    let [_count] = from.chunk()?;
+    let mut words = Vec::new();
+    loop {
+        let length = match from.chunk()? {
+            [0xFF] => break,
+            [0xFE] => u32::from_le_bytes(from.chunk()?) as usize,
+            [length] => usize::from(length),
+        };
+        let is_value = words.len() % 2 == 1;
+        let [free] = if is_value { from.chunk()? } else { [0] };
+        words.push(from.take(length)?.to_vec());
+        from.take(usize::from(free))?;
+    }
+    from.is_at_end().then_some(words)
 }
 
 /// The members of a set of integers: the bytes of one (4), their number (4), the integers.

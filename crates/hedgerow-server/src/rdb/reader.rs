@@ -1,18 +1,26 @@
 //! Reading lengths, strings and scores.
 
-/// The bytes of all strings of a value together: as many as a commit may have.
-const BYTES_MAX: usize = 256 << 20;
+use crate::store::Id;
+
+/// The memory of all strings of a value together: as much as a commit may have.
+pub(super) const BYTES_MAX: usize = 256 << 20;
+/// The memory of a string without its bytes, about.
+const STRING_BYTES: usize = 16;
 
 /// See the module. Every method returns `None` if the bytes are not what they should be.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
-    /// The bytes that strings may still take.
+    /// The memory that strings may still take.
     left: usize,
+    /// The bytes ended before something that was read: with more of them it may be whole.
+    pub(super) ran_out: bool,
+    /// The strings take more memory than a commit.
+    pub(super) is_too_large: bool,
 }
 
 /// A length, or the kind of a string that is not written as it is.
 enum Length {
-    Plain(usize),
+    Plain(u64),
     Special(u8),
 }
 
@@ -21,6 +29,8 @@ impl<'a> Reader<'a> {
         Reader {
             rest: bytes,
             left: BYTES_MAX,
+            ran_out: false,
+            is_too_large: false,
         }
     }
 
@@ -28,22 +38,26 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// The bytes that are left.
+    pub(super) fn rest(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(count)?;
-        self.rest = rest;
-        Some(taken)
+        self.is_too_large |= count > BYTES_MAX;
+        let taken = self.rest.split_off(..count);
+        self.ran_out |= taken.is_none();
+        taken
     }
 
     pub(super) fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (taken, rest) = self.rest.split_first_chunk::<N>()?;
-        self.rest = rest;
-        Some(*taken)
+        self.take(N)?.try_into().ok()
     }
 
     fn length(&mut self) -> Option<Length> {
         let [first] = self.chunk()?;
         let low = first & 0x3F;
-        let length = match (first >> 6, first) {
+        let number = match (first >> 6, first) {
             (0, _) => u64::from(low),
             (1, _) => {
                 let [second] = self.chunk()?;
@@ -54,36 +68,43 @@ impl<'a> Reader<'a> {
             (3, _) => return Some(Length::Special(low)),
             _ => return None,
         };
-        usize::try_from(length).ok().map(Length::Plain)
+        Some(Length::Plain(number))
     }
 
-    /// A number of elements.
-    pub(super) fn count(&mut self) -> Option<usize> {
+    pub(super) fn number(&mut self) -> Option<u64> {
         match self.length()? {
-            Length::Plain(count) => Some(count),
+            Length::Plain(number) => Some(number),
             Length::Special(_) => None,
         }
     }
 
+    /// A number of elements.
+    pub(super) fn count(&mut self) -> Option<usize> {
+        self.number()?.try_into().ok()
+    }
+
     pub(super) fn string(&mut self) -> Option<Vec<u8>> {
         let text = match self.length()? {
-            Length::Plain(length) => self.take(length)?.to_vec(),
+            Length::Plain(length) => self.take(length.try_into().ok()?)?.to_vec(),
             Length::Special(0) => i8::from_le_bytes(self.chunk()?).to_string().into_bytes(),
             Length::Special(1) => i16::from_le_bytes(self.chunk()?).to_string().into_bytes(),
             Length::Special(2) => i32::from_le_bytes(self.chunk()?).to_string().into_bytes(),
             Length::Special(3) => {
                 let (packed, length) = (self.count()?, self.count()?);
                 let packed = self.take(packed)?;
+                self.is_too_large |= length > self.left;
                 decompress(packed, length.min(self.left)).filter(|it| it.len() == length)?
             }
             Length::Special(_) => return None,
         };
-        self.left = self.left.checked_sub(text.len())?;
+        let left = self.left.checked_sub(text.len() + STRING_BYTES);
+        self.is_too_large |= left.is_none();
+        self.left = left?;
         Some(text)
     }
 
     /// A number, and so many times that many of something.
-    fn several<T>(
+    pub(super) fn several<T>(
         &mut self,
         times: usize,
         mut read: impl FnMut(&mut Self) -> Option<T>,
@@ -91,6 +112,15 @@ impl<'a> Reader<'a> {
         let count = self.count()?.checked_mul(times)?;
         // Each takes a byte at least, so a number that is too large ends early.
         (0..count).map(|_| read(self)).collect()
+    }
+
+    /// A fixed number of something.
+    pub(super) fn several_of<T>(
+        &mut self,
+        count: usize,
+        mut read: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Option<()> {
+        (0..count).try_for_each(|_| read(self).map(drop))
     }
 
     pub(super) fn strings(&mut self) -> Option<Vec<Vec<u8>>> {
@@ -128,6 +158,17 @@ impl<'a> Reader<'a> {
         node: impl Fn(&mut Self) -> Option<Vec<Vec<u8>>>,
     ) -> Option<Vec<Vec<u8>>> {
         Some(self.several(1, node)?.concat())
+    }
+
+    /// The id of an entry of a stream, as two numbers.
+    pub(super) fn id(&mut self) -> Option<Id> {
+        let (millis, number) = (self.number()?, self.number()?);
+        Some(Id { millis, number })
+    }
+
+    /// A time in milliseconds since 1970.
+    pub(super) fn millis(&mut self) -> Option<u64> {
+        self.chunk().map(u64::from_le_bytes)
     }
 
     /// A score of 8 bytes.

@@ -15,6 +15,7 @@
 
 mod databases;
 mod effects;
+mod groups;
 mod meta;
 mod stripes;
 mod times;
@@ -22,10 +23,22 @@ mod txn;
 
 pub(crate) use databases::{DATABASES, Databases, Space};
 pub(crate) use effects::{Effects, Event};
-pub(crate) use meta::{Id, Kind, LIST_MIDDLE, Meta, Text};
+pub(crate) use groups::{Consumer, Group, Pending};
+pub(crate) use meta::{Ends, Id, Kind, LIST_MIDDLE, Meta, Text};
 pub(crate) use stripes::Stripes;
 pub(crate) use times::{Due, due};
-pub(crate) use txn::{Entry, Held, Mode, Stop, Txn, Wanted, elements, engine_error};
+pub(crate) use txn::{Entry, Held, Mode, Stop, Txn, Wanted, elements};
+
+use crate::resp::Reply;
 
 /// The result of a command: a reply, or the reason why there is none yet.
 pub(crate) type Answer<T> = Result<T, Stop>;
+
+/// A reply for the end of a command that the engine refused.
+pub(crate) fn engine_error(error: &hedgerow::Error) -> Reply {
+    let code = match error.kind() {
+        hedgerow::ErrorKind::NoSpace => "MISCONF",
+        _ => "ERR",
+    };
+    Reply::Error(format!("{code} {error}"))
+}

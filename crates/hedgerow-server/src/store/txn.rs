@@ -16,7 +16,7 @@ use super::meta::{Kind, Meta};
 #[cfg(feature = "lua")]
 use super::stripes::Stripes;
 use crate::acl::Rules;
-use crate::resp::Reply;
+use crate::cluster::Cluster;
 
 /// The most elements that a command walks over in memory mode: they are in a few pages.
 const SCANNED_IN_MEMORY_MAX: u64 = 64;
@@ -130,6 +130,8 @@ pub(crate) struct Txn<'a> {
     pub(crate) resp3: bool,
     /// The rules of the user, unless everything is allowed.
     pub(crate) rules: Option<Arc<Rules>>,
+    /// The map of slots, if there is one.
+    pub(crate) cluster: Option<&'a Cluster>,
     /// The command runs for a client that waits.
     pub(crate) is_waiting: bool,
 }
@@ -183,6 +185,7 @@ impl<'a> Txn<'a> {
             db: 0,
             resp3: false,
             rules: None,
+            cluster: None,
             is_waiting: false,
         })
     }
@@ -597,13 +600,4 @@ fn together<T>(results: impl Iterator<Item = Answer<T>>) -> Answer<Vec<T>> {
 /// The range of a collection's elements.
 pub(crate) fn elements(version: u64) -> std::ops::Range<Vec<u8>> {
     version.to_be_bytes().to_vec()..(version + 1).to_be_bytes().to_vec()
-}
-
-/// A reply for the end of a command that the engine refused.
-pub(crate) fn engine_error(error: &hedgerow::Error) -> Reply {
-    let code = match error.kind() {
-        hedgerow::ErrorKind::NoSpace => "MISCONF",
-        _ => "ERR",
-    };
-    Reply::Error(format!("{code} {error}"))
 }

@@ -1,0 +1,268 @@
+//! The side that is a database: read in the order of its keys, written in batches.
+
+use hedgerow::{Builder, Db, Error, ErrorKind, KEY_BYTES_MAX, Result, Slice};
+use serde_json::{Value as Json, json};
+
+use super::{Item, Keeper, Part, Source, Target};
+use crate::clock;
+use crate::commands::dump;
+use crate::store::{Answer, DATABASES, Databases, Meta, Mode, Space, Stop, Txn};
+
+/// The bytes of the hash in front of a key.
+const HASH_BYTES: usize = 4;
+/// The number of a database, if there can be one here.
+pub(super) fn database(number: u64) -> Result<usize> {
+    let within = usize::try_from(number).ok().filter(|it| *it < DATABASES);
+    within.ok_or_else(|| {
+        let last = DATABASES - 1;
+        let text = format!("expected a database from 0 to {last}, found {number}");
+        Error::new(ErrorKind::Unsupported, text)
+    })
+}
+
+/// See the module.
+pub(super) struct Directory {
+    db: Db,
+    databases: Databases,
+}
+
+impl Directory {
+    /// Opens a database that is written, and made if it is missing.
+    pub(super) fn open(builder: Builder) -> Result<Directory> {
+        Directory::of(builder.open()?)
+    }
+
+    /// Opens a database that is read, which must be one of a server.
+    pub(super) fn open_source(builder: Builder) -> Result<Directory> {
+        let db = builder.create_if_missing(false).open()?;
+        if db.existing_keyspace("server").is_none() {
+            let found = db.keyspaces().join("`, `");
+            let text = format!("expected a database of a server, found the keyspaces `{found}`");
+            return Err(Error::new(ErrorKind::InvalidArgument, text));
+        }
+        Directory::of(db)
+    }
+
+    fn of(db: Db) -> Result<Directory> {
+        let databases = Databases::open(&db)?;
+        #[cfg(feature = "lua")]
+        crate::commands::functions::load_stored(&databases)?;
+        Ok(Directory { db, databases })
+    }
+
+    /// Makes everything durable and closes the database, whatever a copy has done.
+    pub(super) fn close<T>(self, done: Result<T>) -> Result<T> {
+        let closed = self.db.close();
+        let done = done?;
+        closed?;
+        Ok(done)
+    }
+
+    /// The place of the position of a copy.
+    pub(super) fn keeper(&self, what: &str) -> Keeper {
+        Keeper {
+            keyspace: self.databases.server.clone(),
+            key: [b"p", what.as_bytes()].concat(),
+        }
+    }
+
+    pub(super) fn writer(&self) -> Writer<'_> {
+        Writer(&self.databases)
+    }
+
+    pub(super) fn reader(&self) -> Result<Reader<'_>> {
+        let mut txn = Txn::new(&self.databases, Mode::Device, clock::unix_millis())?;
+        let mut total = 0;
+        for db in 0..DATABASES {
+            total += txn.size(db).map_err(failed)?;
+        }
+        Ok(Reader {
+            libraries: libraries(&self.databases)?,
+            txn,
+            db: 0,
+            last: Vec::new(),
+            entries: None,
+            done: 0,
+            total: total.max(0) as u64,
+        })
+    }
+}
+
+/// The reason why a command stopped, where it never waits for anything.
+fn failed(stop: Stop) -> Error {
+    match stop {
+        Stop::Engine(error) => error,
+        Stop::Reply(text) => Error::new(ErrorKind::Unsupported, text),
+        stop => Error::new(
+            ErrorKind::Unsupported,
+            format!("expected to go on, found {stop:?}"),
+        ),
+    }
+}
+
+/// Adds the key to an error.
+fn at<T>(answer: Answer<T>, item: &Item) -> Result<T> {
+    answer.map_err(|stop| {
+        let error = failed(stop);
+        let key = item.key.escape_ascii();
+        let text = format!(
+            "cannot put the key `{key}` of database {}: {error}",
+            item.db
+        );
+        Error::new(error.kind(), text)
+    })
+}
+
+#[cfg(feature = "lua")]
+fn libraries(databases: &Databases) -> Result<Vec<Vec<u8>>> {
+    databases.stored_libraries()
+}
+
+#[cfg(not(feature = "lua"))]
+fn libraries(_databases: &Databases) -> Result<Vec<Vec<u8>>> {
+    Ok(Vec::new())
+}
+
+#[cfg(feature = "lua")]
+fn put_library(databases: &Databases, text: &[u8]) -> Result<()> {
+    let put = crate::commands::functions::put(databases, text);
+    put.map_err(|text| Error::new(ErrorKind::Unsupported, text))
+}
+
+#[cfg(not(feature = "lua"))]
+fn put_library(_databases: &Databases, _text: &[u8]) -> Result<()> {
+    let text = "expected no library of functions in a build without Lua, found one";
+    Err(Error::new(ErrorKind::Unsupported, text))
+}
+
+// ---- writing ----
+
+pub(super) struct Writer<'a>(&'a Databases);
+
+impl Target for Writer<'_> {
+    fn identity(&self) -> Json {
+        Json::Null
+    }
+
+    fn put(&mut self, parts: &[Part]) -> Result<()> {
+        for part in parts {
+            match part {
+                Part::Key(item) => self.0.create(item.db)?,
+                Part::Library(text) => put_library(self.0, text)?,
+            }
+        }
+        let mut txn = Txn::new(self.0, Mode::Device, clock::unix_millis())?;
+        txn.tells_events = false;
+        for part in parts {
+            if let Part::Key(item) = part {
+                txn.db = item.db;
+                let mut entry = at(txn.lookup(&item.key), item)?;
+                let put = dump::replace(&mut txn, &mut entry, &item.value, item.expires);
+                at(put, item)?;
+            }
+        }
+        txn.commit().map(drop)
+    }
+
+    fn is_empty(&mut self) -> Result<bool> {
+        Ok(self.0.map().iter().all(Option::is_none))
+    }
+}
+
+// ---- reading ----
+
+type Entries = Box<dyn Iterator<Item = Answer<(Slice, Slice)>>>;
+
+/// All keys as they were when it was made.
+pub(super) struct Reader<'a> {
+    txn: Txn<'a>,
+    libraries: Vec<Vec<u8>>,
+    /// The database, and the last key of it that was read, with its hash.
+    db: usize,
+    last: Vec<u8>,
+    entries: Option<Entries>,
+    done: u64,
+    total: u64,
+}
+
+impl Reader<'_> {
+    /// The next entry of the database; `None` behind the last.
+    fn entry(&mut self) -> Answer<Option<(Slice, Slice)>> {
+        if self.entries.is_none() {
+            let mut begin = self.last.clone();
+            if !begin.is_empty() {
+                // The next key that there can be.
+                begin.push(0);
+            }
+            // Behind all keys, which are shorter.
+            let end = vec![u8::MAX; KEY_BYTES_MAX];
+            let scan = self.txn.scan(self.db, Space::Meta, begin..end, u64::MAX)?;
+            self.entries = Some(Box::new(scan));
+        }
+        self.entries.as_mut().and_then(Iterator::next).transpose()
+    }
+
+    fn item(&mut self, stored_key: &Slice, stored: Slice) -> Answer<Option<Item>> {
+        let damaged = || Stop::reply("expected an entry of a server, found other bytes");
+        let key = stored_key.get(HASH_BYTES..).ok_or_else(damaged)?;
+        let meta = Meta::decode(stored).ok_or_else(damaged)?;
+        if meta.expires > 0 && meta.expires <= self.txn.now {
+            return Ok(None);
+        }
+        self.txn.db = self.db;
+        Ok(Some(Item {
+            db: self.db,
+            key: key.to_vec(),
+            expires: meta.expires,
+            value: dump::value(&mut self.txn, &meta)?,
+        }))
+    }
+}
+
+impl Source for Reader<'_> {
+    fn identity(&self) -> Json {
+        Json::Null
+    }
+
+    fn resume(&mut self, position: &Json) -> Result<()> {
+        let key = position["key"].as_str().unwrap_or_default();
+        let key = data_encoding::HEXLOWER.decode(key.as_bytes());
+        if let (Some(db), Ok(key)) = (position["db"].as_u64(), key) {
+            (self.db, self.last) = (db as usize, key);
+            self.done = position["done"].as_u64().unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Option<Part>> {
+        if let Some(text) = self.libraries.pop() {
+            return Ok(Some(Part::Library(text)));
+        }
+        while self.db < DATABASES {
+            match self.entry().map_err(failed)? {
+                Some((key, stored)) => {
+                    self.last = key.to_vec();
+                    self.done += 1;
+                    if let Some(item) = self.item(&key, stored).map_err(failed)? {
+                        return Ok(Some(Part::Key(item)));
+                    }
+                }
+                None => {
+                    self.db += 1;
+                    self.entries = None;
+                    self.last.clear();
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn position(&self) -> Json {
+        let key = data_encoding::HEXLOWER.encode(&self.last);
+        json!({"db": self.db, "key": key, "done": self.done})
+    }
+
+    fn steps(&self) -> (u64, u64) {
+        (self.done, self.total)
+    }
+}
