@@ -50,6 +50,13 @@ impl CreationArguments {
         }
     }
 
+    /// Returns true if anything was given.
+    pub(crate) fn is_given(&self) -> bool {
+        let of_layout = self.order.is_some() || self.partitions.is_some();
+        let of_design = self.design.is_some() || self.auto;
+        of_layout || of_design || self.merge_operator.is_some()
+    }
+
     pub(crate) fn design(&self) -> Result<Option<Design>, Failure> {
         self.design.as_deref().map(design_file::read).transpose()
     }

@@ -37,7 +37,7 @@ pub(crate) struct DatabaseArguments {
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeyspaceArguments {
     #[command(flatten)]
-    database: DatabaseArguments,
+    pub(crate) database: DatabaseArguments,
 
     /// The keyspace.
     #[arg(long = "keyspace", value_name = "NAME", default_value = "default")]
@@ -82,6 +82,15 @@ impl DatabaseArguments {
     }
 
     fn open_or_create(&self) -> Result<Db, Failure> {
+        Ok(self.to_create()?.open()?)
+    }
+
+    /// A builder for a database that is created if there is none.
+    ///
+    /// # Errors
+    ///
+    /// `Usage` if the directory has other files.
+    pub(crate) fn to_create(&self) -> Result<Builder, Failure> {
         let used = || fs::read_dir(&self.db).is_ok_and(|mut files| files.next().is_some());
         if !self.exists() && used() {
             let message = format!(
@@ -90,7 +99,7 @@ impl DatabaseArguments {
             );
             return Err(Failure::new(Exit::Usage, message));
         }
-        Ok(self.builder().open()?)
+        Ok(self.builder())
     }
 
     /// A builder for the database.

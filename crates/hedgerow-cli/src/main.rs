@@ -50,6 +50,7 @@ mod interrupt;
 mod output;
 mod range;
 mod records;
+mod transfer;
 mod trees;
 
 use std::ffi::OsStr;

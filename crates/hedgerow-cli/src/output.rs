@@ -187,9 +187,9 @@ pub(crate) fn counted(n: u64, noun: &str) -> String {
     let n_shown = count(n);
     match noun.strip_suffix('y') {
         _ if n == 1 => format!("{n_shown} {noun}"),
-        Some(stem) => format!("{n_shown} {stem}ies"),
-        None if noun.ends_with("sh") || noun.ends_with("ch") => format!("{n_shown} {noun}es"),
-        None => format!("{n_shown} {noun}s"),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o']) => format!("{n_shown} {stem}ies"),
+        _ if noun.ends_with("sh") || noun.ends_with("ch") => format!("{n_shown} {noun}es"),
+        _ => format!("{n_shown} {noun}s"),
     }
 }
 
@@ -288,6 +288,7 @@ mod tests {
         assert_eq!(counted(1, "directory"), "1 directory");
         assert_eq!(counted(2, "directory"), "2 directories");
         assert_eq!(counted(0, "batch"), "0 batches");
+        assert_eq!(counted(2, "key"), "2 keys");
         assert_eq!(bytes(1023), "1023 B");
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");

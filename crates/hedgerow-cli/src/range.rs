@@ -35,6 +35,11 @@ pub(crate) struct Range {
 }
 
 impl RangeArguments {
+    /// Returns true if anything was given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.prefix.is_some()
+    }
+
     pub(crate) fn range(&self, encoding: Encoding) -> Result<Range, Failure> {
         let key = |argument: &Option<OsString>| {
             let key = argument.as_ref().map(|text| encoding.argument(text));

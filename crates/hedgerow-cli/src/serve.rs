@@ -60,6 +60,15 @@ pub(crate) struct Arguments {
     /// The threads that run commands; 0 for as many as processors, at most 8
     #[arg(long, default_value_t = 0)]
     threads: usize,
+
+    /// A file that says which server has which slots, for clients of Redis Cluster: a line for each
+    /// with its name, its address and `0-8191` or `replica-of NAME`. SIGHUP reads it again
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, requires = "cluster_node")]
+    cluster_map: Option<std::path::PathBuf>,
+
+    /// The name of this server in that file
+    #[arg(long, value_name = "NAME", requires = "cluster_map")]
+    cluster_node: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -81,6 +90,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     options.threads = arguments.threads;
     options.acl_file.clone_from(&arguments.acl_file);
     options.metrics = arguments.metrics;
+    options.cluster = arguments
+        .cluster_map
+        .clone()
+        .zip(arguments.cluster_node.clone());
     options.fsync = match arguments.appendfsync {
         Sync::Always => Fsync::Always,
         Sync::Everysec => Fsync::EverySecond,

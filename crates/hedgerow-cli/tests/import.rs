@@ -1,4 +1,5 @@
-//! `import`: entries of databases of RocksDB, which its program `ldb` writes and reads.
+//! `import`: entries of databases of RocksDB, which its program `ldb` writes and reads, and keys of
+//! RDB files. Copies of servers are tested by `crates/hedgerow-server`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(
     clippy::disallowed_methods,
@@ -91,4 +92,54 @@ fn an_import_that_lacks_entries_fails_and_goes_on_behind_them() {
         2,
         &["expected the program `ldb`", "rocksdb-tools"],
     );
+}
+
+/// An RDB file without a checksum: two strings and a list.
+const RDB: &[u8] = b"REDIS0010\xFE\x00\x00\x01a\x01x\x00\x01b\xC0\x05\xFE\x03\x01\x01l\x02\x01p\x01q\xFF\0\0\0\0\0\0\0\0";
+
+#[test]
+fn an_rdb_file_is_copied_whole() {
+    let place = Place::new();
+    let file = place.path("dump.rdb");
+    fs::write(&file, RDB).unwrap();
+    assert_eq!(place.text("import", &[&file]), "copied 3 keys\n");
+    let keyspaces = place.text("keyspaces", &[] as &[&str]);
+    assert!(keyspaces.contains("server"), "{keyspaces}");
+    // Once more, and for programs.
+    let output = place.run("import", &[file.to_str().unwrap(), "--json", "--restart"]);
+    let expected = serde_json::json!({"keys": 3, "keys_before": 0, "libraries": 0});
+    assert_eq!(support::object(&output), expected);
+}
+
+#[test]
+fn what_is_no_redis_is_refused() {
+    let place = Place::new();
+    let file = place.path("dump.rdb");
+    let path = file.to_str().unwrap();
+    let import = |arguments: &[&str], code: i32, parts: &[&str]| {
+        fails_saying(&place.run("import", arguments), code, parts);
+    };
+    fs::write(&file, &RDB[..30]).unwrap();
+    import(&[path], 4, &["dump.rdb", "the end of the file at offset"]);
+    fs::write(&file, b"REDIS0010\x07\x01k").unwrap();
+    import(&[path], 1, &["dump.rdb", "type 7 of modules"]);
+    fs::write(&file, b"something else").unwrap();
+    import(&[path], 4, &["expected a file that begins with `REDIS`"]);
+    import(&[path, "--keyspace=k"], 2, &["expected no `--keyspace`"]);
+    import(&["rediss://h"], 2, &["expected redis://", "found rediss"]);
+    import(
+        &["redis://127.0.0.1:1"],
+        1,
+        &["cannot talk to redis://127.0.0.1:1"],
+    );
+    let place = Place::new();
+    place.fill(&[("a", "1")]);
+    let exported = place.run("export", &["redis://127.0.0.1:1"]);
+    fails_saying(
+        &exported,
+        2,
+        &["expected a database of a server", "`default`"],
+    );
+    let ranged = place.run("export", &["redis://127.0.0.1:1", "--from=a"]);
+    fails_saying(&ranged, 2, &["expected no range"]);
 }

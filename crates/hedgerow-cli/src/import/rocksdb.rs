@@ -1,14 +1,12 @@
-//! `hedgerow import DIR`: copies the entries of a database of RocksDB or LevelDB.
+//! Databases of RocksDB and LevelDB, as `ldb` prints them.
 
 use std::io::{BufReader, ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use clap::ValueHint;
 use hedgerow::Durability;
 
-use crate::creation::CreationArguments;
-use crate::database::KeyspaceArguments;
+use super::Arguments;
 use crate::encoding::Encoding;
 use crate::exit::{Exit, Failure};
 use crate::load::pairs::Pairs;
@@ -16,43 +14,11 @@ use crate::load::put_all;
 use crate::output::Output;
 use crate::records::Format;
 
-const EXAMPLE: &str = "\
-Example:
-  hedgerow import --db people /var/lib/people.rocks
-  hedgerow import --db people --keyspace drafts --column-family drafts /var/lib/people.rocks";
-
-/// Copies the entries of a database of RocksDB or LevelDB, whose keys are compared as bytes.
-///
-/// The program `ldb` of RocksDB reads them (`apt install rocksdb-tools`), and the copy is checked
-/// against its count. The source is only read; no process may have it open to write. Creates the
-/// database and the keyspace if they are missing. Everything is durable when the command ends.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE)]
-pub(crate) struct Arguments {
-    #[command(flatten)]
-    keyspace: KeyspaceArguments,
-
-    #[command(flatten)]
-    creation: CreationArguments,
-
-    /// The column family.
-    #[arg(long, value_name = "NAME", default_value = "default")]
-    column_family: String,
-
-    /// Passes over the first N entries, which an import that ended early has put.
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    skip: u64,
-
-    /// The directory of the other database.
-    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
-    source: PathBuf,
-}
-
-pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let source = &arguments.source;
     if !source.join("CURRENT").exists() {
         let message = format!(
-            "expected a database of RocksDB or LevelDB, found none in {}",
+            "expected a database of RocksDB or LevelDB, an RDB file or the URL of a Redis, found none in {}",
             source.display()
         );
         return Err(Failure::new(Exit::NotFound, message).at(source));
