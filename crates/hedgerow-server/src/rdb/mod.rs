@@ -45,6 +45,9 @@ const HASH: u8 = 4;
 const SORTED_SET: u8 = 5;
 const EXPIRING_HASH: u8 = 24;
 
+/// A field, its value, and when it expires; 0 is never.
+type TimedField = (Vec<u8>, Vec<u8>, u64);
+
 /// A value without its key.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
@@ -52,8 +55,7 @@ pub(crate) enum Value {
     List(Vec<Vec<u8>>),
     Set(Vec<Vec<u8>>),
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
-    /// Fields, values and times of expiry, 0 for none.
-    ExpiringHash(Vec<(Vec<u8>, Vec<u8>, u64)>),
+    ExpiringHash(Vec<TimedField>),
     SortedSet(Vec<(Vec<u8>, f64)>),
     Stream(Box<Stream>),
 }
@@ -180,7 +182,7 @@ fn strings(out: &mut Vec<u8>, kind: u8, items: &[Vec<u8>]) {
 }
 
 /// The first time, then each field behind its time: 0 for none, or the distance from the first and 1.
-fn expiring_hash(out: &mut Vec<u8>, fields: &[(Vec<u8>, Vec<u8>, u64)]) {
+fn expiring_hash(out: &mut Vec<u8>, fields: &[TimedField]) {
     let times = fields.iter().map(|it| it.2).filter(|it| *it > 0);
     let first = times.min().unwrap_or(0);
     out.push(EXPIRING_HASH);
@@ -282,7 +284,7 @@ fn pairs(words: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 /// Every third word is the time of the field before.
-fn timed(words: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, Vec<u8>, u64)>> {
+fn timed(words: Vec<Vec<u8>>) -> Option<Vec<TimedField>> {
     let (fields, rest) = words.as_chunks::<3>();
     let with_time = |[name, value, time]: &[Vec<u8>; 3]| {
         let time = u64::try_from(crate::number::integer(time)?).ok()?;

@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Fields behind their times; see `expiring_hash`.
-    pub(super) fn expiring_fields(&mut self) -> Option<Vec<(Vec<u8>, Vec<u8>, u64)>> {
+    pub(super) fn expiring_fields(&mut self) -> Option<Vec<super::TimedField>> {
         let first = u64::from_le_bytes(self.chunk()?);
         self.several(1, |from| {
             let time = match from.count()? as u64 {

@@ -154,7 +154,7 @@ fn packs_of_fields_with_times_are_read() {
     let body = [&[25][..], &first, &[pack.len() as u8], &pack].concat();
     let field = |name: &str, value: &str, time| (name.into(), value.into(), time);
     let expected = Value::ExpiringHash(vec![field("f", "1", 5), field("g", "2", 0)]);
-    assert_eq!(decode_body(&body), Some(expected));
+    assert_eq!(decode_body(&body), Ok(expected));
 }
 
 #[test]
@@ -363,6 +363,12 @@ fn line(key: &Key) -> String {
             fields.sort();
             words.push("hash".to_owned());
             words.extend(fields.iter().flat_map(|it| [shown(&it.0), shown(&it.1)]));
+        }
+        Value::ExpiringHash(mut fields) => {
+            fields.sort();
+            words.push("expiring hash".to_owned());
+            let field = |it: &TimedField| [shown(&it.0), shown(&it.1), it.2.to_string()];
+            words.extend(fields.iter().flat_map(field));
         }
         Value::SortedSet(mut members) => {
             members.sort_by(|one, next| one.0.cmp(&next.0));
