@@ -30,7 +30,7 @@
 
 mod listing;
 mod restore;
-mod stream;
+pub(crate) mod stream;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -49,7 +49,7 @@ const ATTEMPTS: usize = 20;
 const TAIL_BYTES: u64 = 4 << 10;
 
 /// The directories of a database, the outermost first.
-const SUBDIRECTORIES: [&str; 4] = ["", "tables", "filters", "log"];
+pub(crate) const SUBDIRECTORIES: [&str; 4] = ["", "tables", "filters", "log"];
 
 /// The way to make a backup.
 #[derive(Debug, Clone, Default)]
@@ -467,7 +467,7 @@ impl Repository {
 }
 
 /// Returns true if a path names a file of a database and cannot lead out of its directory.
-fn is_inside(path: &Path) -> bool {
+pub(crate) fn is_inside(path: &Path) -> bool {
     let is_plain = |it: Component<'_>| matches!(it, Component::Normal(_));
     let parent = path.parent().and_then(Path::to_str);
     path.components().all(is_plain) && parent.is_some_and(|it| SUBDIRECTORIES.contains(&it))

@@ -22,11 +22,11 @@ pub struct Progress {
     pub copied_bytes: u64,
 }
 
-pub(super) fn checksum(bytes: &[u8]) -> u64 {
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
 }
 
-pub(super) struct Stream<'a> {
+pub(crate) struct Stream<'a> {
     clock: &'a dyn Clock,
     bytes_per_second: Option<u64>,
     began: Duration,
@@ -36,7 +36,7 @@ pub(super) struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         clock: &'a dyn Clock,
         bytes_per_second: Option<u64>,
         total_bytes: u64,
@@ -56,7 +56,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Reads the first `bytes` bytes and returns their checksum.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         file: &dyn RandomRead,
         path: &Path,
@@ -80,7 +80,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Counts bytes that are dealt with, and those of them that were read.
-    pub(super) fn pass(&mut self, done_bytes: u64, read_bytes: u64) -> Result<()> {
+    pub(crate) fn pass(&mut self, done_bytes: u64, read_bytes: u64) -> Result<()> {
         self.progress.done_bytes += done_bytes;
         self.read_bytes += read_bytes;
         if let Some(rate) = self.bytes_per_second {
@@ -95,16 +95,16 @@ impl<'a> Stream<'a> {
         }
         Err(Error::new(
             ErrorKind::Cancelled,
-            "the work on the repository was ended by its caller",
+            "the work was ended by its caller",
         ))
     }
 
     /// Takes back the progress of a file that is read again.
-    pub(super) fn done_bytes_back(&mut self, bytes: u64) {
+    pub(crate) fn done_bytes_back(&mut self, bytes: u64) {
         self.progress.done_bytes -= bytes;
     }
 
-    pub(super) fn copied(&mut self, bytes: u64) {
+    pub(crate) fn copied(&mut self, bytes: u64) {
         self.progress.copied_bytes += bytes;
     }
 }

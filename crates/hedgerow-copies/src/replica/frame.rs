@@ -18,8 +18,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use hedgerow::{
-    Commit, CommitChange, Error, ErrorKind, Expiry, KeyOrder, Layout, LoadOp, LoadedTables,
-    Partitioning, Result,
+    CommitChange, Error, ErrorKind, Expiry, KeyOrder, Layout, LoadOp, LoadedTables, Partitioning,
+    Result,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -66,18 +66,20 @@ struct Sender<'a, W> {
     payload: Vec<u8>,
 }
 
-/// Writes a commit, which follows that with the number `after`.
-pub(super) fn write_commit(commit: &Commit, after: u64, out: &mut impl Write) -> Result<()> {
+/// Writes a commit with the number `number`, which follows that with the number `after`.
+pub(super) fn write_commit(
+    (after, number): (u64, u64),
+    changes: &[CommitChange],
+    out: &mut impl Write,
+) -> Result<()> {
     let mut sender = Sender {
         out,
         after,
-        number: commit.number,
+        number,
         payload: Vec::new(),
     };
     sender.begin();
-    for change in &commit.changes {
-        sender.change(change)?;
-    }
+    changes.iter().try_for_each(|it| sender.change(it))?;
     sender.finish(true)
 }
 

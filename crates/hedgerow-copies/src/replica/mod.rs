@@ -51,7 +51,9 @@ use frame::{Frame, Reader, Receiver};
 /// The keyspace of a replica in which it keeps its position.
 pub const OWN_KEYSPACE: &str = "hedgerow.replica";
 
-const POSITION: &[u8] = b"position";
+/// The key of the position in that keyspace: 8 bytes, little-endian. Every commit that was applied
+/// puts it, so the change feed of a replica tells what it applied.
+pub const POSITION: &[u8] = b"position";
 const LOADED: &[u8] = b"loaded";
 /// The bytes of the batches of a load with operands.
 const PART_BYTES: usize = 1 << 20;
@@ -65,13 +67,28 @@ const PART_BYTES: usize = 1 << 20;
 /// position then.
 pub fn send(changes: &mut Changes, out: &mut impl Write) -> Result<u64> {
     let mut after = changes.number();
-    while let Some(commit) = changes.next() {
-        frame::write_commit(&commit?, after, out)?;
-        after = changes.number();
+    for commit in changes {
+        let commit = commit?;
+        send_commit((after, commit.number), &commit.changes, out)?;
+        after = commit.number;
     }
     let flushed = out.flush();
     flushed.map_err(|e| frame::refused("send changes", e))?;
     Ok(after)
+}
+
+/// Writes one commit, for a sender that has other numbers than those of the database, or leaves
+/// changes out. `numbers` are that of the commit before and its own; without changes, the commit
+/// only moves the position of the replica.
+///
+/// # Errors
+/// `Io` if the bytes cannot be written; `Unsupported` for a change that replicas do not know.
+pub fn send_commit(
+    numbers: (u64, u64),
+    changes: &[CommitChange],
+    out: &mut impl Write,
+) -> Result<()> {
+    frame::write_commit(numbers, changes, out)
 }
 
 /// A database that applies the changes of another one.
@@ -112,6 +129,20 @@ impl Replica {
         })
     }
 
+    /// A replica in a database that has exactly the commits up to `position` of another one,
+    /// whatever it followed before. The position is stored, not yet durable.
+    ///
+    /// # Errors
+    /// As [`Db::keyspace`] and [`Keyspace::put`].
+    pub fn begin(db: Db, position: u64) -> Result<Replica> {
+        let own = db.keyspace(OWN_KEYSPACE, Layout::sorted())?;
+        let mut batch = db.batch();
+        batch.put(&own, POSITION, position.to_le_bytes())?;
+        batch.delete(&own, LOADED)?;
+        batch.commit(Durability::Buffered)?;
+        Replica::open(db, position)
+    }
+
     /// The database.
     pub fn db(&self) -> &Db {
         &self.db
@@ -131,15 +162,34 @@ impl Replica {
     /// writing. `Unsupported` for an operand whose merge operator is not registered here: open the
     /// database with it and continue. Commits up to the position are applied; the rest is not.
     pub fn receive(&mut self, input: &mut impl Read) -> Result<u64> {
-        let mut reader = Reader::new(input);
-        while let Some(frame) = reader.next()? {
-            self.apply(&mut reader, frame)?;
-        }
+        self.apply(input, |_| {})?;
         self.db.sync()?;
         Ok(self.position)
     }
 
-    fn apply(&mut self, reader: &mut Reader<'_, impl Read>, first: Frame) -> Result<()> {
+    /// Applies commits as [`Replica::receive`] does, and does not make them durable. `each` is told
+    /// the changes of batches, before a batch is committed.
+    ///
+    /// # Errors
+    /// As [`Replica::receive`].
+    pub fn apply(
+        &mut self,
+        input: &mut impl Read,
+        mut each: impl FnMut(&CommitChange),
+    ) -> Result<u64> {
+        let mut reader = Reader::new(input);
+        while let Some(frame) = reader.next()? {
+            self.apply_commit(&mut reader, frame, &mut each)?;
+        }
+        Ok(self.position)
+    }
+
+    fn apply_commit(
+        &mut self,
+        reader: &mut Reader<'_, impl Read>,
+        first: Frame,
+        each: &mut impl FnMut(&CommitChange),
+    ) -> Result<()> {
         let (number, is_old) = (first.number, first.number <= self.position);
         if first.after > self.position {
             let (oldest, position) = (first.after, self.position);
@@ -155,7 +205,10 @@ impl Replica {
                 continue;
             }
             match change {
-                frame::Received::Write(change) => self.add(&mut batch, change)?,
+                frame::Received::Write(change) => {
+                    each(&change);
+                    self.add(&mut batch, change)?;
+                }
                 frame::Received::Whole(change) => self.change(change)?,
                 frame::Received::Load(keyspace) => {
                     let keyspace = self.keyspace(&keyspace)?;
