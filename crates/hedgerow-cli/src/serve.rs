@@ -49,6 +49,18 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     acl_file: Option<std::path::PathBuf>,
 
+    /// The server to follow, HOST:PORT; the same one again changes nothing at a later start
+    #[arg(long, value_name = "ADDRESS")]
+    replicaof: Option<String>,
+
+    /// The user at the server that is followed
+    #[arg(long, value_name = "NAME", default_value = "")]
+    masteruser: String,
+
+    /// The environment variable with the password for the server that is followed
+    #[arg(long, value_name = "VARIABLE")]
+    masterauth_from: Option<String>,
+
     /// The most clients at once
     #[arg(long, default_value_t = 10_000)]
     maxclients: usize,
@@ -100,14 +112,23 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Sync::No => Fsync::Never,
     };
     if let Some(variable) = &arguments.password_from {
-        options.password = std::env::var(variable).map_err(|error| {
-            let message = format!("expected a password in the variable {variable}: {error}");
-            Failure::new(crate::exit::Exit::Usage, message)
-        })?;
+        options.password = password(variable)?;
+    }
+    options.replica_of.clone_from(&arguments.replicaof);
+    options.primary_login.0.clone_from(&arguments.masteruser);
+    if let Some(variable) = &arguments.masterauth_from {
+        options.primary_login.1 = password(variable)?;
     }
     serve(options, |address| {
         output.line(format_args!("ready on {address}"));
         output.object(&json!({ "ready": address.to_string() }));
     })?;
     Ok(())
+}
+
+fn password(variable: &str) -> Result<String, Failure> {
+    std::env::var(variable).map_err(|error| {
+        let message = format!("expected a password in the variable {variable}: {error}");
+        Failure::new(crate::exit::Exit::Usage, message)
+    })
 }

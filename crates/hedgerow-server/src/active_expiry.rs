@@ -39,11 +39,16 @@ static EXPIRE_FIELDS_DUE: Command = Command {
 pub(crate) async fn run(server: Arc<Server>) {
     loop {
         let mut pause = PAUSE;
+        // A replica hides what has expired, and its primary removes it.
+        while server.replication.is_replica() || server.replication.is_loading() {
+            tokio::time::sleep(PAUSE).await;
+            let _ = tokio::task::block_in_place(|| server.databases().drop_flushed(true));
+        }
         let kinds = [(Due::Keys, &EXPIRE_DUE), (Due::Fields, &EXPIRE_FIELDS_DUE)];
         let all = (0..DATABASES).flat_map(|db| kinds.map(|(kind, command)| (db, kind, command)));
         for (db, kind, command) in all {
             let began = clock::now();
-            let due = || due(&server.databases, (db, kind), server.now(), KEYS);
+            let due = || due(&server.databases(), (db, kind), server.now(), KEYS);
             // An error comes again, to those who read.
             let due = tokio::task::block_in_place(due).unwrap_or_default();
             if due.is_empty() {
@@ -58,8 +63,21 @@ pub(crate) async fn run(server: Arc<Server>) {
             tokio::time::sleep(began.elapsed() * 3).await;
         }
         tokio::time::sleep(pause).await;
-        let _ = tokio::task::block_in_place(|| server.databases.drop_flushed());
+        let _ = tokio::task::block_in_place(|| drop_flushed(&server));
     }
+}
+
+/// Drops the keyspaces of flushed databases, which is a write.
+fn drop_flushed(server: &Server) -> hedgerow::Result<()> {
+    let databases = server.databases();
+    let Some(_held) = server.stripes.try_hold(&mut vec![0]) else {
+        return Ok(());
+    };
+    let replication = &server.replication;
+    if replication.is_paused() || replication.is_replica() || replication.is_loading() {
+        return Ok(());
+    }
+    databases.drop_flushed(false)
 }
 
 /// Returns true if anything was removed.

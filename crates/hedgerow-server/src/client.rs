@@ -42,6 +42,9 @@ pub(crate) struct Client {
     pub(crate) queued: AtomicUsize,
     pub(crate) is_waiting: AtomicBool,
     pub(crate) is_monitor: AtomicBool,
+    /// The other side is a server: a replica, or the primary.
+    pub(crate) is_replica: AtomicBool,
+    pub(crate) is_primary: AtomicBool,
     /// A watched key has changed.
     pub(crate) is_dirty: AtomicBool,
     /// The number of its tracker if what it reads now is remembered, or 0.
@@ -104,6 +107,8 @@ impl Client {
     fn flags(&self) -> String {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         let flags = [
+            (is(&self.is_replica), 'S'),
+            (is(&self.is_primary), 'M'),
             (is(&self.is_monitor), 'O'),
             (self.is_subscribed(), 'P'),
             (self.queued.load(Ordering::Relaxed) > 0, 'x'),
@@ -196,6 +201,8 @@ impl Clients {
             queued: AtomicUsize::new(0),
             is_waiting: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),
+            is_replica: AtomicBool::new(false),
+            is_primary: AtomicBool::new(false),
             is_dirty: AtomicBool::new(false),
             remembers: AtomicU64::new(0),
             redirect: AtomicI64::new(-1),

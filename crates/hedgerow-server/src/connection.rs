@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -313,6 +314,7 @@ impl Connection {
         calls.clear();
         self.session.set_caching(false);
         self.session.select(outcome.db);
+        self.session.has_written |= outcome.wrote;
         let served = server.announce(outcome.effects).await;
         let synced = server.make_durable(outcome.wrote || served).await;
         for reply in &outcome.replies {
@@ -349,14 +351,22 @@ impl Connection {
                 command.name, command.summary
             )),
             Run::Session(run) => run(&mut self.session, args),
+            Run::Connection(special @ (Special::Wait | Special::WaitAof)) => {
+                self.wait_for_replicas(Some(stream), (special, args))
+                    .await?
+            }
+            Run::Connection(Special::Sync) => self.replicate(stream, args).await?,
             Run::Connection(special) => self.run_special(special, args).await,
             Run::Data(_) => return self.run_waiting(stream, command, args).await,
         };
         let call = Call { command, args };
         let address = self.session.client.address.clone();
-        self.session
-            .server
-            .count(&call, &reply, began.elapsed(), &address);
+        let took = match command.run {
+            // The time in which they wait for others does not count.
+            Run::Connection(Special::Wait | Special::WaitAof | Special::Sync) => Duration::ZERO,
+            _ => began.elapsed(),
+        };
+        self.session.server.count(&call, &reply, took, &address);
         self.session.server.note_error(&reply);
         Ok(reply)
     }
@@ -377,6 +387,7 @@ impl Connection {
             Reply::Wait => args.iter().map(|it| it.to_vec()).collect(),
             Reply::WaitWith(args) => args,
             reply => {
+                self.session.has_written |= outcome.wrote;
                 let served = server.announce(outcome.effects).await;
                 let synced = server.make_durable(outcome.wrote || served).await;
                 let reply = synced.err().unwrap_or(reply);
@@ -387,6 +398,7 @@ impl Connection {
         // Replies to the commands before must not wait.
         self.write(stream).await?;
         let reply = self.wait(stream, &server, command, args).await?;
+        self.session.has_written |= command.has(WRITE);
         server.note_error(&reply);
         if reply.is_error() {
             let counters = &server.counters[index_of(command)];
@@ -432,6 +444,7 @@ fn check(session: &mut Session, command: &Command, args: Args<'_>) -> Result<(),
     }
     if !command.has(NO_AUTH) {
         session.allow(command, args, session.context())?;
+        session.server.allow_by_role(command)?;
     }
     if let Some(cluster) = &session.server.cluster {
         let access = session.access;
@@ -453,4 +466,5 @@ fn check(session: &mut Session, command: &Command, args: Args<'_>) -> Result<(),
     Ok(())
 }
 
+mod replicas;
 mod special;

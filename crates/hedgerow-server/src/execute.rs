@@ -21,7 +21,7 @@ use crate::clock;
 use crate::commands::{ALL_KEYS, Args, Command, NO_SCRIPT, READ, Run, WRITE, index_of};
 use crate::resp::Reply;
 use crate::server::Server;
-use crate::store::{Effects, Held, Mode, Stop, Stripes, Txn, Wanted, engine_error};
+use crate::store::{Databases, Effects, Held, Mode, Stop, Stripes, Txn, Wanted, engine_error};
 
 /// The rounds of reads after which a command runs where it may wait for the device itself: the
 /// pages do not stay in memory long enough.
@@ -118,10 +118,14 @@ impl Server {
                     read(wanted).await;
                 }
                 Next::Database(db) => {
-                    let made = tokio::task::block_in_place(|| self.databases.create(db));
-                    if let Err(error) = made {
-                        let error = engine_error(&error);
-                        outcome.replies.resize(calls.len(), error);
+                    let made = tokio::task::block_in_place(|| self.create(db));
+                    match made {
+                        None => back_off(busy).await,
+                        Some(Ok(())) => {}
+                        Some(Err(error)) => {
+                            let error = engine_error(&error);
+                            outcome.replies.resize(calls.len(), error);
+                        }
                     }
                 }
             }
@@ -136,31 +140,37 @@ impl Server {
         (mode, all_keys): (Mode, bool),
         outcome: &mut Outcome,
     ) -> Next {
+        let databases = self.databases();
         let writes = calls.iter().any(|it| it.command.has(WRITE));
-        let (guards, held) = if writes || caller.atomic.is_some() {
-            let Some((guards, held)) = self.hold(caller, calls, all_keys) else {
+        let (_guards, held) = if writes || caller.atomic.is_some() {
+            let Some((guards, held)) = self.hold(&databases, caller, (calls, all_keys)) else {
                 return Next::Busy;
             };
             (Some(guards), held)
         } else {
             (None, Held::Some(Vec::new()))
         };
+        // Behind the locks and the databases: who sets a flag waits for both.
+        if self.replication.is_loading() || writes && self.replication.is_paused() {
+            return Next::Busy;
+        }
         if caller.atomic.is_some_and(|is_unchanged| !is_unchanged()) {
             return Next::Refused;
         }
         // Before the state is looked at: no change between the two is missed.
         let of_scripts = self.remember_reads(caller, calls);
         let listeners = |channel: &[u8]| self.pubsub.receivers(channel);
-        let mut txn = match Txn::new(&self.databases, mode, self.now()) {
+        let mut txn = match Txn::new(&databases, mode, self.now()) {
             Ok(txn) => txn,
             Err(error) => {
-                let left = calls.iter().map(|_| engine_error(&error));
-                outcome.replies.extend(left);
+                outcome
+                    .replies
+                    .extend(calls.iter().map(|_| engine_error(&error)));
                 return Next::Done;
             }
         };
         (txn.db, txn.resp3, txn.is_waiting) = (caller.db, caller.resp3, caller.is_waiting);
-        txn.held = held;
+        (txn.held, txn.refusal) = (held, self.refusal_of(writes, caller.client.is_some()));
         txn.rules = caller.client.and_then(|it| lock(&it.user).limits());
         txn.cluster = self.cluster.as_deref();
         txn.listeners = Some(&listeners);
@@ -180,7 +190,6 @@ impl Server {
             }
             Err(error) => replies.fill(engine_error(&error)),
         }
-        drop(guards);
         outcome.replies.append(&mut replies);
         next
     }
@@ -252,7 +261,10 @@ impl Server {
             }
             txn.begin();
             let began = clock::now();
-            let answer = run(txn, call.args);
+            let answer = match self.refused(call.command, txn.refusal) {
+                Some(refused) => Ok(refused),
+                None => run(txn, call.args),
+            };
             let answer = match answer {
                 Ok(reply) if !looks_ahead => Ok(reply),
                 Ok(_) => Err(Stop::Read),
@@ -299,18 +311,29 @@ impl Server {
         }
     }
 
+    /// Makes the keyspaces of a database. `None` if that has to wait.
+    fn create(&self, db: usize) -> Option<hedgerow::Result<()>> {
+        let databases = self.databases();
+        let _held = self.stripes.try_hold(&mut vec![0])?;
+        let waits = self.replication.is_loading() || self.replication.is_paused();
+        if waits || self.replication.is_replica() {
+            return None;
+        }
+        Some(databases.create(db))
+    }
+
     /// Takes the locks of all keys of these calls.
-    fn hold(
-        &self,
+    fn hold<'a>(
+        &'a self,
+        databases: &Databases,
         caller: Caller<'_>,
-        calls: &[Call<'_>],
-        all_keys: bool,
-    ) -> Option<(impl Sized + '_, Held)> {
+        (calls, all_keys): (&[Call<'_>], bool),
+    ) -> Option<(impl Sized + use<'a>, Held)> {
         let is_of_all = |it: &Call<'_>| it.command.has(ALL_KEYS);
         if all_keys || calls.iter().any(is_of_all) && caller.atomic.is_some() {
             return Some((self.stripes.try_hold_all()?, Held::All));
         }
-        let of_key = |key: &[u8]| Stripes::of(self.databases.hash(key));
+        let of_key = |key: &[u8]| Stripes::of(databases.hash(key));
         let mut stripes = Vec::with_capacity(calls.len());
         for call in calls {
             stripes.extend(call.command.keys.of(call.args).into_iter().map(of_key));
@@ -347,6 +370,7 @@ impl Server {
             }
             for (channel, message) in effects.messages.drain(..) {
                 self.pubsub.publish(&channel, &message);
+                self.replication.replicas.forward(&channel, &message);
             }
             if effects.ready.is_empty() || self.waiters.count() == 0 {
                 return wrote;

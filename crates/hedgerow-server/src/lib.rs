@@ -8,6 +8,7 @@
 //! commands/       a function for each command, by family; one table
 //! store/          keys and elements as entries of the engine
 //! rdb/            values and files as Redis writes them
+//! replication/    copies and commits for replicas, roles
 //! transfer/       all keys from and to a Redis
 //! ```
 //!
@@ -29,6 +30,7 @@ mod monitoring;
 mod number;
 mod pubsub;
 mod rdb;
+mod replication;
 mod resp;
 #[cfg(feature = "lua")]
 mod scripting;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hedgerow::{Db, Error, ErrorKind};
+use hedgerow::{Builder, Db, Error, ErrorKind};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -16,10 +16,7 @@ use crate::cluster::Cluster;
 use crate::commands::config::{Config, Fsync};
 use crate::commands::redirect_waiters;
 use crate::server::Server;
-use crate::{active_expiry, connection, monitoring};
-
-/// The least bound of the memory for what clients have sent and not read.
-const BUFFER_BYTES_MIN: usize = 64 << 20;
+use crate::{active_expiry, connection, monitoring, replication};
 
 /// The options of a server.
 #[derive(Debug, Clone)]
@@ -46,6 +43,11 @@ pub struct Options {
     pub threads: usize,
     /// The file that says which server has which slots, and the name of this one in it.
     pub cluster: Option<(PathBuf, String)>,
+    /// The host and the port of the server to follow, `HOST:PORT`. The same text again changes
+    /// nothing: the role may have changed since the last time.
+    pub replica_of: Option<String>,
+    /// The user and the password for that server; an empty user is the first one.
+    pub primary_login: (String, String),
 }
 
 impl Options {
@@ -64,6 +66,8 @@ impl Options {
             metrics: None,
             threads: 0,
             cluster: None,
+            replica_of: None,
+            primary_login: Default::default(),
         }
     }
 }
@@ -99,22 +103,28 @@ pub fn serve(options: Options, ready: impl FnOnce(SocketAddr)) -> hedgerow::Resu
         .enable_all()
         .build()
         .map_err(io)?;
-    let db = Db::builder(&options.dir)
-        .memory_budget(options.memory_budget)
-        .open()?;
-    let result = runtime.block_on(listen((&options, acl), &db, ready));
+    replication::finish_install(&options.dir)?;
+    let builder = Db::builder(&options.dir).memory_budget(options.memory_budget);
+    let db = builder.clone().open()?;
+    let result = runtime.block_on(listen((&options, acl), (&db, builder), ready));
     // Ends the connections, and with them the last handles of the server.
     runtime.shutdown_timeout(Duration::from_secs(5));
+    // A replica may have another database now than at the beginning.
+    let (db, result) = match result {
+        Ok(last) => (last, Ok(())),
+        Err(error) => (db, Err(error)),
+    };
     let synced = db.sync();
     let closed = db.close();
     result.and(synced).and(closed)
 }
 
+/// Returns the database that was served at the end.
 async fn listen(
     (options, acl): (&Options, Acl),
-    db: &Db,
+    (db, builder): (&Db, Builder),
     ready: impl FnOnce(SocketAddr),
-) -> hedgerow::Result<()> {
+) -> hedgerow::Result<Db> {
     let io = |error: io::Error| Error::io("listen for", &options.dir, error);
     let listener = TcpListener::bind((options.bind, options.port))
         .await
@@ -124,9 +134,9 @@ async fn listen(
     config.tell("port", address.port().to_string());
     config.tell("bind", options.bind.to_string());
     config.tell("dir", options.dir.display().to_string());
-    let buffer_bytes = (options.memory_budget / 4) as usize;
-    let limits = (address.port(), buffer_bytes.max(BUFFER_BYTES_MIN));
-    let mut server = Server::new(db, options.dir.clone(), limits, (config, acl))?;
+    config.set_primary_login(&options.primary_login);
+    let limits = (address.port(), options.memory_budget);
+    let mut server = Server::new(db, (options.dir.clone(), builder), limits, (config, acl))?;
     if let Some((file, name)) = &options.cluster {
         let cluster = Cluster::open(file, name);
         let cluster = cluster.map_err(|text| Error::new(ErrorKind::InvalidArgument, text))?;
@@ -134,11 +144,13 @@ async fn listen(
         server.cluster = Some(Arc::new(cluster));
     }
     let server = Arc::new(server);
+    replication::start(&server, options.replica_of.as_deref()).await?;
     let mut terminate = signal(SignalKind::terminate()).map_err(io)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(io)?;
     let mut tasks = vec![
         tokio::spawn(active_expiry::run(server.clone())),
         tokio::spawn(sync_each_second(server.clone())),
+        tokio::spawn(replication::run(server.clone())),
     ];
     if let Some(address) = options.metrics {
         let listener = TcpListener::bind(address).await.map_err(io)?;
@@ -166,7 +178,8 @@ async fn listen(
         // It was aborted, or has ended before.
         let _ = task.await;
     }
-    Ok(())
+    server.end_replication().await;
+    Ok(server.db())
 }
 
 fn accept(server: &Arc<Server>, stream: tokio::net::TcpStream) {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hedgerow::Db;
+use arc_swap::ArcSwap;
+use hedgerow::{Builder, Db};
 use tokio::sync::Notify;
 
 use crate::acl::Acl;
@@ -18,12 +19,15 @@ use crate::commands::config::{Config, Fsync};
 use crate::commands::slow_log::SlowLog;
 use crate::commands::{Args, COMMANDS};
 use crate::pubsub::PubSub;
+use crate::replication::Replication;
 use crate::resp::{Reply, error};
 use crate::store::{Databases, Event, Stripes, engine_error};
 use crate::tracking::Tracking;
 use crate::waiters::Waiters;
 use crate::watches::Watches;
 
+/// The least bound of the memory for what clients have sent and not read.
+const BUFFER_BYTES_MIN: usize = 64 << 20;
 /// Scripts may make codes of their own; so many are told apart.
 const ERROR_CODES_MAX: usize = 128;
 
@@ -62,7 +66,8 @@ impl Counters {
 
 /// See the module.
 pub(crate) struct Server {
-    pub(crate) databases: Databases,
+    /// A replica exchanges them for those of a copy.
+    databases: ArcSwap<Databases>,
     pub(crate) stripes: Stripes,
     pub(crate) clients: Clients,
     /// The memory for bytes that clients have sent and not read.
@@ -75,6 +80,7 @@ pub(crate) struct Server {
     pub(crate) acl: Acl,
     /// The map of slots, if there is one.
     pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) replication: Replication,
     pub(crate) slow_log: SlowLog,
     pub(crate) counters: Vec<Counters>,
     pub(crate) errors: AtomicU64,
@@ -102,19 +108,21 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(
         db: &Db,
-        dir: PathBuf,
-        (port, buffer_bytes): (u16, usize),
+        (dir, builder): (PathBuf, Builder),
+        (port, memory_budget): (u16, u64),
         (config, acl): (Config, Acl),
     ) -> hedgerow::Result<Server> {
-        let databases = Databases::open(db)?;
+        let replication = Replication::open(db, (builder, dir.clone(), memory_budget))?;
+        let databases = Databases::open(db, replication.is_replica())?;
+        let buffer_bytes = (memory_budget / 4) as usize;
         #[cfg(feature = "lua")]
         crate::commands::functions::load_stored(&databases)?;
         let digits = (0..40).map(|_| char::from_digit(fastrand::u32(..16), 16));
         Ok(Server {
-            databases,
+            databases: ArcSwap::from_pointee(databases),
             stripes: Stripes::new(),
             clients: Clients::default(),
-            buffers: Buffers::new(buffer_bytes),
+            buffers: Buffers::new(buffer_bytes.max(BUFFER_BYTES_MIN)),
             pubsub: PubSub::default(),
             watches: Watches::default(),
             tracking: Tracking::default(),
@@ -123,6 +131,7 @@ impl Server {
             config,
             acl,
             cluster: None,
+            replication,
             counters: COMMANDS.iter().map(|_| Counters::default()).collect(),
             errors: AtomicU64::new(0),
             error_codes: Mutex::default(),
@@ -150,8 +159,16 @@ impl Server {
         }
     }
 
-    pub(crate) fn db(&self) -> &Db {
-        self.databases.db()
+    pub(crate) fn databases(&self) -> Arc<Databases> {
+        self.databases.load_full()
+    }
+
+    pub(crate) fn set_databases(&self, databases: Databases) {
+        self.databases.store(Arc::new(databases));
+    }
+
+    pub(crate) fn db(&self) -> Db {
+        self.databases.load().db().clone()
     }
 
     /// Milliseconds since 1970. Never goes back, so that what has expired stays so.
@@ -214,13 +231,6 @@ impl Server {
             return Ok(());
         }
         self.db().sync_async().await
-    }
-
-    pub(crate) async fn wait_for_sync(&self, _args: Args<'_>) -> Reply {
-        match self.db().sync_async().await {
-            Ok(()) => Reply::Array(vec![Reply::Integer(1), Reply::Integer(0)]),
-            Err(error) => engine_error(&error),
-        }
     }
 
     /// SAVE and BGSAVE: a checkpoint beside the database, in place of the last one.

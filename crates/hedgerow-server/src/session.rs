@@ -63,6 +63,10 @@ pub(crate) struct Session {
     pub(crate) tracked: Option<Tracked>,
     /// The wishes about slots that are elsewhere.
     pub(crate) access: Access,
+    /// The client has written something since it last asked how many replicas have it.
+    pub(crate) has_written: bool,
+    /// The offset of what it had written then.
+    pub(crate) written: u64,
 }
 
 impl Session {
@@ -85,6 +89,8 @@ impl Session {
             watched: Vec::new(),
             tracked: None,
             access: Access::default(),
+            has_written: false,
+            written: 0,
         }
     }
 

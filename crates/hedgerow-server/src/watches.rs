@@ -37,9 +37,14 @@ impl Watches {
         self.count.store(watchers.len(), Ordering::SeqCst);
     }
 
+    /// The number of watched keys.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
     /// Marks those who watch these keys.
     pub(crate) fn touch(&self, keys: &[Key]) {
-        if self.count.load(Ordering::SeqCst) == 0 {
+        if self.count() == 0 {
             return;
         }
         let watchers = lock(&self.watchers);

@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("hedgerow-copies", &["hedgerow"]),
     ("hedgerow-papers", &["hedgerow", "hedgerow-bench"]),
-    ("hedgerow-server", &["hedgerow"]),
+    ("hedgerow-server", &["hedgerow", "hedgerow-copies"]),
     (
         "hedgerow-testkit",
         &["hedgerow", "hedgerow-copies", "hedgerow-io"],

@@ -25,12 +25,8 @@ pub(super) fn unwatch(session: &mut Session, _args: Args<'_>) -> Reply {
     Reply::OK
 }
 
-pub(super) fn role(_session: &mut Session, _args: Args<'_>) -> Reply {
-    Reply::Array(vec![
-        Reply::bulk("master"),
-        Reply::Integer(0),
-        Reply::Array(Vec::new()),
-    ])
+pub(super) fn role(session: &mut Session, _args: Args<'_>) -> Reply {
+    tokio::task::block_in_place(|| crate::replication::role(&session.server))
 }
 
 /// No latencies are collected beyond those of SLOWLOG.

@@ -92,6 +92,10 @@ pub(super) fn hello(session: &mut Session, args: Args<'_>) -> Reply {
         session.set_resp3(version == 3);
     }
     let proto = if session.resp3 { 3 } else { 2 };
+    let role = match session.server.replication.is_replica() {
+        true => "replica",
+        false => "master",
+    };
     let fact = |name: &str, value: Reply| (Reply::bulk(name), value);
     Reply::Map(vec![
         fact("server", Reply::bulk("redis")),
@@ -99,7 +103,7 @@ pub(super) fn hello(session: &mut Session, args: Args<'_>) -> Reply {
         fact("proto", Reply::Integer(proto)),
         fact("id", Reply::Integer(session.client.id as i64)),
         fact("mode", Reply::bulk(session.server.mode())),
-        fact("role", Reply::bulk("master")),
+        fact("role", Reply::bulk(role)),
         fact("modules", Reply::Array(Vec::new())),
     ])
 }
@@ -192,10 +196,13 @@ fn set_info(client: &Client, args: Args<'_>) -> Reply {
 fn is_of_type(client: &Client, kind: &[u8]) -> Option<bool> {
     let subscribed =
         client.subscriptions.load(Ordering::Relaxed) + client.patterns.load(Ordering::Relaxed);
+    let is_primary = client.is_primary.load(Ordering::Relaxed);
+    let is_replica = client.is_replica.load(Ordering::Relaxed);
     match kind {
-        it if is(it, "NORMAL") => Some(subscribed == 0),
+        it if is(it, "NORMAL") => Some(subscribed == 0 && !is_primary && !is_replica),
         it if is(it, "PUBSUB") => Some(subscribed > 0),
-        it if is(it, "MASTER") || is(it, "REPLICA") || is(it, "SLAVE") => Some(false),
+        it if is(it, "MASTER") => Some(is_primary),
+        it if is(it, "REPLICA") || is(it, "SLAVE") => Some(is_replica),
         _ => None,
     }
 }

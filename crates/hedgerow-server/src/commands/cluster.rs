@@ -240,7 +240,8 @@ fn keys_in_slot(server: &Server, wanted: &[u8], most: i64) -> Answer<Vec<Vec<u8>
         .filter(|it| *it < SLOTS);
     let wanted = wanted.ok_or_else(|| Stop::reply("ERR Invalid slot"))?;
     tokio::task::block_in_place(|| {
-        let mut txn = Txn::new(&server.databases, Mode::Device, server.now())?;
+        let databases = server.databases();
+        let mut txn = Txn::new(&databases, Mode::Device, server.now())?;
         let all = Vec::new()..vec![u8::MAX; KEY_BYTES_MAX];
         let mut found = Vec::new();
         for item in txn.scan(0, Space::Meta, all, u64::MAX)? {

@@ -10,6 +10,7 @@ use super::Args;
 use super::arguments::is;
 use crate::client::lock;
 use crate::glob;
+use crate::replication::{SETTINGS, Settings, name_of, old_name};
 use crate::resp::{Limits, Reply, error};
 use crate::server::Counters;
 use crate::session::Session;
@@ -81,16 +82,12 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("maxmemory-clients", "0"),
     ("maxmemory-policy", "noeviction"),
     ("maxmemory-samples", "5"),
-    ("min-replicas-to-write", "0"),
-    ("repl-backlog-size", "1048576"),
     ("rdbcompression", "yes"),
-    ("replica-serve-stale-data", "yes"),
     ("replicaof", ""),
     ("sanitize-dump-payload", "no"),
     ("save", ""),
     ("set-max-intset-entries", "512"),
     ("set-max-listpack-entries", "128"),
-    ("slave-serve-stale-data", "yes"),
     ("slaveof", ""),
     ("stream-node-max-bytes", "4096"),
     ("stream-node-max-entries", "100"),
@@ -109,6 +106,8 @@ const FIXED: &[&str] = &[
     "bind",
     "dir",
     "appenddirname",
+    "replicaof",
+    "slaveof",
 ];
 
 /// The parameters of a running server.
@@ -123,6 +122,7 @@ pub(crate) struct Config {
     pub(crate) slow_micros: std::sync::Arc<std::sync::atomic::AtomicI64>,
     pub(crate) slow_entries: std::sync::Arc<AtomicUsize>,
     events: ArcSwap<Vec<u8>>,
+    pub(crate) replication: Settings,
 }
 
 impl Config {
@@ -141,6 +141,7 @@ impl Config {
             slow_micros: Default::default(),
             slow_entries: Default::default(),
             events: ArcSwap::default(),
+            replication: Settings::default(),
         };
         let clients_max = clients_max.to_string();
         for (name, value) in [
@@ -155,6 +156,9 @@ impl Config {
             ("tracking-table-max-keys", "1000000"),
         ] {
             // These values are right.
+            let _ = config.set(name, value);
+        }
+        for (name, value) in SETTINGS {
             let _ = config.set(name, value);
         }
         config.tell("requirepass", password.to_owned());
@@ -217,7 +221,17 @@ impl Config {
         lock(&self.texts).insert(name.to_owned(), value);
     }
 
+    /// The user and the password for the primary.
+    pub(crate) fn set_primary_login(&self, (user, password): &(String, String)) {
+        // Any text is right.
+        let _ = self.set("masteruser", user);
+        let _ = self.set("masterauth", password);
+    }
+
     fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        if let Some(setting) = name_of(name) {
+            return self.set_replication(setting, value);
+        }
         let number = || {
             let whole = value.parse::<u64>().ok();
             whole.ok_or_else(|| "argument couldn't be parsed into an integer".to_owned())
@@ -241,11 +255,10 @@ impl Config {
                 let bytes = bytes(value).filter(|it| *it >= 1 << 20);
                 let bytes = bytes
                     .ok_or("argument must be between 1048576 and 9223372036854775807 inclusive")?;
-                let bound = match name {
-                    "proto-max-bulk-len" => &self.argument_bytes,
-                    _ => &self.query_bytes,
-                };
-                bound.store(bytes, Ordering::Relaxed);
+                match name {
+                    "proto-max-bulk-len" => self.argument_bytes.store(bytes, Ordering::Relaxed),
+                    _ => self.query_bytes.store(bytes, Ordering::Relaxed),
+                }
                 text = bytes.to_string();
             }
             "slowlog-log-slower-than" => {
@@ -268,13 +281,22 @@ impl Config {
             _ if lock(&self.texts).get(name).is_some_and(|old| old == value) => {}
             _ if FIXED.contains(&name) => return Err("can't set immutable config".to_owned()),
             _ if !lock(&self.texts).contains_key(name) => return Err("unknown".to_owned()),
-            "maxmemory" | "repl-backlog-size" => {
+            "maxmemory" => {
                 let bytes = bytes(value).ok_or("argument must be a memory value")?;
                 text = bytes.to_string();
             }
             _ => {}
         }
         self.tell(name, text);
+        Ok(())
+    }
+
+    fn set_replication(&self, setting: &str, value: &str) -> Result<(), String> {
+        let text = self.replication.set(setting, value, bytes(value))?;
+        if let Some(old) = old_name(setting) {
+            self.tell(&old, text.clone());
+        }
+        self.tell(setting, text);
         Ok(())
     }
 

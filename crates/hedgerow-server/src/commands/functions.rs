@@ -14,6 +14,13 @@ use crate::store::{Databases, engine_error};
 /// The end of a dump: a checksum.
 const SUM_BYTES: usize = 8;
 
+/// Returns true for the subcommands that change libraries.
+pub(crate) fn writes(args: Args<'_>) -> bool {
+    ["LOAD", "DELETE", "FLUSH", "RESTORE"]
+        .iter()
+        .any(|it| is(args[1], it))
+}
+
 /// Runs a subcommand. Returns its reply, and true if it has written.
 pub(crate) fn function(databases: &Databases, args: Args<'_>) -> (Reply, bool) {
     let scripts = &databases.scripts;

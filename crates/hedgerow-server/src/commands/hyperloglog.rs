@@ -266,6 +266,9 @@ pub(super) fn pfcount(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         return Ok(Reply::Integer(u64::from_le_bytes(*count) as i64));
     }
     let count = registers.count();
+    if txn.refusal.is_some() {
+        return Ok(Reply::Integer(count as i64));
+    }
     let mut value = stored.to_vec();
     value[8..16].copy_from_slice(&count.to_le_bytes());
     let meta = crate::store::Meta::string(value, entry.expires());

@@ -22,7 +22,7 @@ const SECTIONS: &[Section] = &[
     ("Memory", memory),
     ("Persistence", persistence),
     ("Stats", stats),
-    ("Replication", replication),
+    ("Replication", crate::replication::info),
     ("CPU", processors),
     ("Modules", |_| String::new()),
     ("Errorstats", errors),
@@ -121,7 +121,8 @@ fn scripts(_server: &Server) -> String {
 
 #[cfg(feature = "lua")]
 fn scripts(server: &Server) -> String {
-    let scripts = &server.databases.scripts;
+    let databases = server.databases();
+    let scripts = &databases.scripts;
     let libraries = scripts.libraries();
     let functions: usize = libraries.iter().map(|it| it.functions.len()).sum();
     lines(&[
@@ -134,7 +135,10 @@ fn scripts(server: &Server) -> String {
 
 fn persistence(server: &Server) -> String {
     lines(&[
-        ("loading", "0".to_owned()),
+        (
+            "loading",
+            u8::from(server.replication.is_loading()).to_string(),
+        ),
         ("async_loading", "0".to_owned()),
         ("rdb_bgsave_in_progress", "0".to_owned()),
         (
@@ -194,17 +198,7 @@ fn stats(server: &Server) -> String {
             "hedgerow_merge_write_bytes",
             engine.merge_write_bytes.to_string(),
         ),
-    ])
-}
-
-fn replication(server: &Server) -> String {
-    lines(&[
-        ("role", "master".to_owned()),
-        ("connected_slaves", "0".to_owned()),
-        ("master_failover_state", "no-failover".to_owned()),
-        ("master_replid", server.run_id.clone()),
-        ("master_repl_offset", "0".to_owned()),
-    ])
+    ]) + &crate::replication::statistics(server)
 }
 
 /// The time of processors, in hundredths of seconds, as Linux tells it.
@@ -262,7 +256,8 @@ fn commands(server: &Server) -> String {
 
 /// The databases that have keys, and the number of keys of each.
 pub(crate) fn sizes(server: &Server) -> Vec<(usize, i64)> {
-    let Ok(mut txn) = Txn::new(&server.databases, Mode::Device, server.now()) else {
+    let databases = server.databases();
+    let Ok(mut txn) = Txn::new(&databases, Mode::Device, server.now()) else {
         return Vec::new();
     };
     let sizes = (0..DATABASES).map(|db| (db, txn.size(db).unwrap_or(0)));

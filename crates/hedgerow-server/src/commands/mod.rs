@@ -104,6 +104,10 @@ pub(crate) enum Special {
     Function,
     Shutdown,
     Debug,
+    ReplicaOf,
+    Failover,
+    /// A replica asks for a copy and commits.
+    Sync,
 }
 
 /// Changes data.

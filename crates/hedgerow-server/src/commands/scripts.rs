@@ -96,6 +96,9 @@ impl Calls<'_, '_> {
         if let Some(cluster) = self.txn.cluster {
             cluster.check_script(command, args).map_err(Stop::Reply)?;
         }
+        if let Some(text) = self.txn.refusal.filter(|_| command.has(WRITE)) {
+            return Err(Stop::reply(text));
+        }
         match command.run {
             Run::Data(run) => {
                 if !self.only_reads && !self.txn.holds_all(&command.keys.of(args)) {
@@ -226,7 +229,8 @@ pub(super) fn fcall(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 
 /// SCRIPT: the texts, and the scripts that run.
 pub(super) fn script(session: &mut Session, args: Args<'_>) -> Reply {
-    let scripts = &session.server.databases.scripts;
+    let databases = session.server.databases();
+    let scripts = &databases.scripts;
     match args[1] {
         it if is(it, "LOAD") && args.len() == 3 => match scripts.add(args[2], true) {
             Ok(program) => match check(scripts, &program) {

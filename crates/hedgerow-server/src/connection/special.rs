@@ -11,10 +11,11 @@ use super::Connection;
 use crate::commands::{Args, Command, NO_AUTH, Run, Special, WRITE, seconds_to_wait};
 use crate::execute::{Call, Caller};
 use crate::number;
+use crate::replication;
 use crate::resp::{Reply, error};
 use crate::server::Server;
 use crate::session::{Queued, Watched};
-use crate::store::{DATABASES, Mode, Stop, Txn};
+use crate::store::{DATABASES, Databases, Mode, Stop, Txn};
 use crate::waiters::Waiter;
 
 impl Connection {
@@ -40,19 +41,26 @@ impl Connection {
             Special::Watch => self.watch(&args[1..]).await,
             Special::Exec => self.exec().await,
             Special::FlushDb | Special::FlushAll | Special::SwapDb => {
+                self.session.has_written = true;
                 server
                     .replace_databases(special, self.session.db, args)
                     .await
             }
             Special::Save => server.save(args).await,
-            Special::Wait => Reply::Integer(0),
+            Special::Wait | Special::WaitAof => {
+                // In a transaction nobody waits.
+                let counted = self.wait_for_replicas(None, (special, args)).await;
+                counted.unwrap_or_else(|e| error(format!("ERR {e}")))
+            }
             #[cfg(feature = "lua")]
             Special::Function => {
-                let run = || crate::commands::functions::function(&server.databases, args);
-                let (reply, wrote) = tokio::task::block_in_place(run);
+                let (reply, wrote) = server.run_function(args).await;
+                self.session.has_written |= wrote;
                 server.make_durable(wrote).await.err().unwrap_or(reply)
             }
-            Special::WaitAof => server.wait_for_sync(args).await,
+            Special::ReplicaOf => replication::replica_of(&server, args).await,
+            Special::Failover => replication::begin_failover(&server, args),
+            Special::Sync => error("ERR HEDGEROW.SYNC is not possible in a transaction"),
             Special::Shutdown => {
                 server.stop.notify_one();
                 self.session.ends = true;
@@ -83,12 +91,14 @@ impl Connection {
             return error("ERR EXEC without MULTI");
         };
         let failed = self.session.queue_failed;
-        let reply = match failed {
-            true => error("EXECABORT Transaction discarded because of previous errors."),
-            false => match self.place(&queue) {
-                Ok(()) => self.run_queue(&queue).await,
-                Err(text) => error(text),
-            },
+        let mut commands = queue.iter().map(|it| it.command);
+        // The role may have changed since.
+        let refused = commands.find_map(|it| self.session.server.allow_by_role(it).err());
+        let reply = match (refused, self.place(&queue)) {
+            _ if failed => error("EXECABORT Transaction discarded because of previous errors."),
+            (Some(refused), _) => refused,
+            (None, Err(text)) => error(text),
+            (None, Ok(())) => self.run_queue(&queue).await,
         };
         self.session.discard();
         reply
@@ -145,6 +155,7 @@ impl Connection {
         if outcome.refused {
             return Reply::NullArray;
         }
+        self.session.has_written |= outcome.wrote;
         let served = server.announce(outcome.effects).await;
         if let Err(reply) = server.make_durable(outcome.wrote || served).await {
             return reply;
@@ -267,7 +278,7 @@ fn nothing(command: &Command) -> Reply {
 }
 
 /// Reads what a waiting client sends. Returns false at the end.
-async fn read_more(stream: &TcpStream, input: &mut Vec<u8>) -> io::Result<bool> {
+pub(super) async fn read_more(stream: &TcpStream, input: &mut Vec<u8>) -> io::Result<bool> {
     // A client that sends much while it waits is read later.
     if input.len() >= super::REPLY_BYTES_MAX {
         std::future::pending::<()>().await;
@@ -301,7 +312,8 @@ impl Server {
     /// The time of expiry of a key, 0 for none.
     async fn expiry_of(&self, key: &(usize, Vec<u8>)) -> u64 {
         let read = || {
-            let mut txn = Txn::new(&self.databases, Mode::Device, self.now())?;
+            let databases = self.databases();
+            let mut txn = Txn::new(&databases, Mode::Device, self.now())?;
             let entry = txn.lookup_in(key.0, &key.1)?;
             Ok::<u64, Stop>(entry.expires())
         };
@@ -338,19 +350,10 @@ impl Server {
             return error("ERR syntax error");
         }
         loop {
-            let done = tokio::task::block_in_place(|| {
-                let _held = self.stripes.try_hold_all()?;
-                let touched = self.watched_and_there(&dbs, swapped);
-                let result = match swapped {
-                    Some((one, other)) => self.databases.swap(one, other),
-                    None => self.databases.flush(&dbs),
-                };
-                self.watches.touch(&touched);
-                Some(result)
-            });
+            let done = tokio::task::block_in_place(|| self.try_to_replace(&dbs, swapped));
             match done {
                 None => tokio::time::sleep(Duration::from_micros(100)).await,
-                Some(Err(error)) => return crate::store::engine_error(&error),
+                Some(Err(reply)) => return reply,
                 Some(Ok(())) => break,
             }
         }
@@ -367,6 +370,56 @@ impl Server {
         Reply::OK
     }
 
+    /// Replaces databases by one write; `None` if that has to wait.
+    fn try_to_replace(
+        &self,
+        dbs: &[usize],
+        swapped: Option<(usize, usize)>,
+    ) -> Option<Result<(), Reply>> {
+        let (databases, _held) = self.hold_all()?;
+        if let Some(text) = self.write_refusal() {
+            return Some(Err(error(text)));
+        }
+        let touched = self.watched_and_there(dbs, swapped);
+        let result = match swapped {
+            Some((one, other)) => databases.swap(one, other),
+            None => databases.flush(dbs),
+        };
+        self.watches.touch(&touched);
+        Some(result.map_err(|error| crate::store::engine_error(&error)))
+    }
+
+    /// The databases, while nobody else writes. `None` if somebody does, or writes have to wait.
+    fn hold_all(&self) -> Option<(Arc<Databases>, impl Sized + '_)> {
+        let databases = self.databases();
+        let held = self.stripes.try_hold_all()?;
+        let waits = self.replication.is_loading() || self.replication.is_paused();
+        (!waits).then_some((databases, held))
+    }
+
+    /// Runs a subcommand of FUNCTION; what writes runs while nobody else writes.
+    #[cfg(feature = "lua")]
+    async fn run_function(&self, args: Args<'_>) -> (Reply, bool) {
+        use crate::commands::functions;
+        if !functions::writes(args) {
+            let run = || functions::function(&self.databases(), args);
+            return tokio::task::block_in_place(run);
+        }
+        loop {
+            let done = tokio::task::block_in_place(|| {
+                let (databases, _held) = self.hold_all()?;
+                Some(match self.write_refusal() {
+                    Some(text) => (error(text), false),
+                    None => functions::function(&databases, args),
+                })
+            });
+            if let Some(done) = done {
+                return done;
+            }
+            tokio::time::sleep(Duration::from_micros(100)).await;
+        }
+    }
+
     /// The watched keys of these databases that are there, before or after.
     fn watched_and_there(
         &self,
@@ -377,7 +430,8 @@ impl Server {
         keys.retain(|(db, key)| {
             let others = swapped.map(|(one, other)| if one == *db { other } else { one });
             [Some(*db), others].into_iter().flatten().any(|db| {
-                let txn = Txn::new(&self.databases, Mode::Device, self.now());
+                let databases = self.databases();
+                let txn = Txn::new(&databases, Mode::Device, self.now());
                 let found = txn
                     .map_err(Stop::from)
                     .and_then(|mut txn| txn.lookup_in(db, key));

@@ -68,6 +68,9 @@ fn of_server(server: &Server, samples: &mut Samples) {
     ] {
         samples.gauge(&format!("hedgerow_server_{name}"), help, value as u64);
     }
+    for (name, help, value) in crate::replication::metrics(server) {
+        samples.gauge(&format!("hedgerow_server_{name}"), help, value);
+    }
     let seconds = server.since.elapsed().as_secs();
     samples.gauge(
         "hedgerow_server_uptime_seconds",

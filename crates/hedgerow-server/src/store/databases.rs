@@ -10,16 +10,18 @@ use hedgerow::Durability;
 use hedgerow::{Db, Error, ErrorKind, Keyspace, Layout, Result};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+/// The keyspace of what all databases share.
+pub(crate) const SERVER: &str = "server";
 /// The number of databases.
 pub(crate) const DATABASES: usize = 16;
 /// The versions that are reserved by one write.
 const VERSIONS_RESERVED: u64 = 1 << 16;
-const MAP: &[u8] = b"map";
+pub(crate) const MAP: &[u8] = b"map";
 const SEED: &[u8] = b"seed";
 const VERSIONS: &[u8] = b"versions";
 /// The prefix of the name of a library of functions.
 #[cfg(feature = "lua")]
-const LIBRARY: &[u8] = b"l";
+pub(crate) const LIBRARY: &[u8] = b"l";
 /// The operator of the keyspace `server`, for numbers of keys.
 const OPERATOR: &str = "add_i64";
 
@@ -84,8 +86,9 @@ struct Change {
 }
 
 impl Databases {
-    pub(crate) fn open(db: &Db) -> Result<Databases> {
-        let server = db.keyspace("server", Layout::sorted().merge_operator(OPERATOR))?;
+    /// Opens the databases. A replica leaves keyspaces alone that its primary may be about to use.
+    pub(crate) fn open(db: &Db, is_replica: bool) -> Result<Databases> {
+        let server = db.keyspace(SERVER, Layout::sorted().merge_operator(OPERATOR))?;
         let number = |key| server.get(key)?.map(|it| number(&it)).transpose();
         let read: Result<Option<u64>> = number(SEED);
         let seed = match read? {
@@ -96,10 +99,7 @@ impl Databases {
                 seed
             }
         };
-        let generations = match server.get(MAP)? {
-            Some(stored) => decode_map(&stored)?,
-            None => [None; DATABASES],
-        };
+        let generations = stored_map(&server)?;
         let versions = number(VERSIONS)?.unwrap_or(1);
         let mut map: Map = Default::default();
         for (database, generation) in map.iter_mut().zip(generations) {
@@ -107,7 +107,9 @@ impl Databases {
                 *database = Some(Arc::new(open_database(db, generation)?));
             }
         }
-        remove_flushed(db, &generations)?;
+        if !is_replica {
+            remove_flushed(db, &generations)?;
+        }
         let databases = Databases {
             db: db.clone(),
             map: ArcSwap::from_pointee(map),
@@ -219,15 +221,57 @@ impl Databases {
         self.store(map)
     }
 
-    /// Removes the keyspaces of flushed databases that nobody reads any more.
-    pub(crate) fn drop_flushed(&self) -> Result<()> {
+    /// The database that has this generation.
+    pub(crate) fn of_generation(&self, generation: u64) -> Option<usize> {
+        let has = |it: &Option<Arc<Database>>| {
+            it.as_ref()
+                .is_some_and(|database| database.generation == generation)
+        };
+        self.map().iter().position(has)
+    }
+
+    /// Takes over what another server has written: the map and the bound of versions.
+    pub(crate) fn reload(&self) -> Result<()> {
+        let mut change = self.change();
+        let generations = stored_map(&self.server)?;
+        let before = self.map();
+        let known = |generation: u64| {
+            let mut all = before.iter().flatten();
+            all.find(|database| database.generation == generation)
+        };
+        let mut map: Map = Default::default();
+        for (database, generation) in map.iter_mut().zip(generations) {
+            *database = match generation {
+                None => None,
+                Some(generation) => Some(match known(generation) {
+                    Some(known) => known.clone(),
+                    None => Arc::new(open_database(&self.db, generation)?),
+                }),
+            };
+        }
+        let is_gone = |it: &&Arc<Database>| !generations.contains(&Some(it.generation));
+        let gone = before.iter().flatten().filter(is_gone).cloned();
+        change.flushed.extend(gone);
+        drop(before);
+        self.map.store(Arc::new(map));
+        let versions = self.server.get(VERSIONS)?;
+        let versions = versions.map_or(Ok(1), |it| number(&it))?;
+        change.next_generation = change.next_generation.max(versions);
+        self.versions.fetch_max(versions, Ordering::Relaxed);
+        self.versions_end.fetch_max(versions, Ordering::Release);
+        Ok(())
+    }
+
+    /// Removes the keyspaces of flushed databases that nobody reads any more. A replica leaves the
+    /// entry of their number of keys to its primary.
+    pub(crate) fn drop_flushed(&self, is_replica: bool) -> Result<()> {
         let flushed = std::mem::take(&mut self.change().flushed);
         let mut kept = Vec::new();
         let mut result = Ok(());
         for database in flushed {
             match Arc::try_unwrap(database) {
                 Ok(database) => {
-                    let dropped = self.drop_keyspaces(database.generation);
+                    let dropped = self.drop_keyspaces(database.generation, is_replica);
                     result = result.and(dropped);
                 }
                 Err(database) => kept.push(database),
@@ -237,11 +281,14 @@ impl Databases {
         result
     }
 
-    fn drop_keyspaces(&self, generation: u64) -> Result<()> {
+    fn drop_keyspaces(&self, generation: u64, is_replica: bool) -> Result<()> {
         for name in Database::names(generation) {
             self.db.drop_keyspace(&name)?;
         }
-        self.server.delete(Database::size_key(generation))
+        match is_replica {
+            true => Ok(()),
+            false => self.server.delete(Database::size_key(generation)),
+        }
     }
 
     fn store(&self, map: Map) -> Result<()> {
@@ -281,6 +328,19 @@ impl Databases {
     }
 }
 
+fn stored_map(server: &Keyspace) -> Result<[Option<u64>; DATABASES]> {
+    match server.get(MAP)? {
+        Some(stored) => decode_map(&stored),
+        None => Ok([None; DATABASES]),
+    }
+}
+
+/// The generation of the database that has a keyspace of this name, and the letter.
+pub(crate) fn generation_of(keyspace: &str) -> Option<(char, u64)> {
+    let generation = keyspace.strip_prefix(LETTERS)?.parse().ok()?;
+    Some((keyspace.chars().next()?, generation))
+}
+
 fn open_database(db: &Db, generation: u64) -> Result<Database> {
     let names = Database::names(generation);
     let made = db.create_keyspaces(names.map(|name| (name, Layout::sorted())))?;
@@ -301,8 +361,8 @@ fn open_database(db: &Db, generation: u64) -> Result<Database> {
 /// Removes the keyspaces of databases that were flushed before the process ended.
 fn remove_flushed(db: &Db, generations: &[Option<u64>; DATABASES]) -> Result<()> {
     for name in db.keyspaces() {
-        let generation = name.strip_prefix(LETTERS).and_then(|it| it.parse().ok());
-        if generation.is_some_and(|it: u64| !generations.contains(&Some(it))) {
+        let generation = generation_of(&name);
+        if generation.is_some_and(|(_, it)| !generations.contains(&Some(it))) {
             db.drop_keyspace(&name)?;
         }
     }

@@ -21,7 +21,9 @@ mod stripes;
 mod times;
 mod txn;
 
-pub(crate) use databases::{DATABASES, Databases, Space};
+#[cfg(feature = "lua")]
+pub(crate) use databases::LIBRARY;
+pub(crate) use databases::{DATABASES, Databases, MAP, SERVER, Space, generation_of};
 pub(crate) use effects::{Effects, Event};
 pub(crate) use groups::{Consumer, Group, Pending};
 pub(crate) use meta::{Ends, Id, Kind, LIST_MIDDLE, Meta, Text};

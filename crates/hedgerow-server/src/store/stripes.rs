@@ -1,6 +1,6 @@
 //! Locks of keys. A command that changes keys holds their stripes while it reads and commits, and
-//! nobody waits for a stripe: who finds one taken lets go of the others and tries again later. So
-//! there is no deadlock, and no lock is held across an await.
+//! nobody who holds one waits for another: who finds one taken lets go of the others and tries
+//! again later. So there is no deadlock, and no lock is held across an await.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -31,6 +31,13 @@ impl Stripes {
         Some(Held {
             _guards: guards.collect::<Option<_>>()?,
         })
+    }
+
+    /// Waits until everybody who holds a stripe now has let it go. The caller holds none.
+    pub(crate) fn pass(&self) {
+        for stripe in &self.0 {
+            drop(stripe.lock());
+        }
     }
 
     /// Takes all stripes; `None` if one is taken.

@@ -134,6 +134,8 @@ pub(crate) struct Txn<'a> {
     pub(crate) cluster: Option<&'a Cluster>,
     /// The command runs for a client that waits.
     pub(crate) is_waiting: bool,
+    /// The error for whatever writes, if nothing may.
+    pub(crate) refusal: Option<&'static str>,
 }
 
 /// A key of a user, as it is stored.
@@ -187,6 +189,7 @@ impl<'a> Txn<'a> {
             rules: None,
             cluster: None,
             is_waiting: false,
+            refusal: None,
         })
     }
 
@@ -282,8 +285,7 @@ impl<'a> Txn<'a> {
         let Some(database) = self.database(db) else {
             return Ok(None);
         };
-        let keyspace = database.space(space).clone();
-        self.read(&keyspace, key)
+        self.read(&database.space(space).clone(), key)
     }
 
     fn read(&mut self, keyspace: &Keyspace, key: &[u8]) -> Answer<Option<Slice>> {
@@ -570,11 +572,10 @@ impl<'a> Txn<'a> {
         });
     }
 
-    /// Sends a message when the writes are committed.
-    /// Returns how many listen now.
+    /// Sends a message when the writes are committed. Returns how many listen now.
     pub(crate) fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
-        let message = (channel.to_vec(), message.to_vec());
-        self.effects.messages.push(message);
+        let messages = &mut self.effects.messages;
+        messages.push((channel.to_vec(), message.to_vec()));
         self.listeners.map_or(0, |count| count(channel))
     }
 

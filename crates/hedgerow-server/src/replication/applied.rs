@@ -1,0 +1,152 @@
+//! The replica's side of commits that were applied: what of them is durable, and who is to be told.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hedgerow::{CommitChange, Db, Error};
+use hedgerow_copies::replica::Replica;
+use tokio::runtime::Handle;
+
+use super::wire::Wire;
+use crate::clock;
+use crate::commands::config::Fsync;
+use crate::server::Server;
+use crate::store::{DATABASES, Effects, MAP, SERVER, generation_of};
+
+/// Everything applied is durable after this time.
+const SYNC_EACH: Duration = Duration::from_secs(1);
+/// The hash in front of a key.
+const PLACE_BYTES: usize = 4;
+
+/// The part of what was applied that is durable.
+pub(super) struct Durable<'a> {
+    server: &'a Server,
+    db: &'a Db,
+    offset: u64,
+    synced: Instant,
+}
+
+impl<'a> Durable<'a> {
+    pub(super) fn new(server: &'a Server, db: &'a Db, offset: u64) -> Durable<'a> {
+        Durable {
+            server,
+            db,
+            offset,
+            synced: clock::now(),
+        }
+    }
+
+    pub(super) fn sync(&mut self, replica: &Replica) -> hedgerow::Result<()> {
+        if replica.position() > self.offset {
+            self.db.sync()?;
+            self.offset = replica.position();
+        }
+        self.synced = clock::now();
+        Ok(())
+    }
+
+    pub(super) fn sync_if_due(&mut self, replica: &Replica) -> hedgerow::Result<()> {
+        let is_due = match self.server.config.fsync() {
+            Fsync::Always => true,
+            Fsync::EverySecond => self.synced.elapsed() >= SYNC_EACH,
+            Fsync::Never => false,
+        };
+        if is_due { self.sync(replica) } else { Ok(()) }
+    }
+
+    pub(super) fn acknowledge(
+        &self,
+        wire: &mut Wire<'_>,
+        replica: &Replica,
+    ) -> hedgerow::Result<()> {
+        let (applied, durable) = (replica.position().to_string(), self.offset.to_string());
+        let sent = wire.send(&[b"ACK", applied.as_bytes(), durable.as_bytes()]);
+        sent.map_err(|e| Error::io("acknowledge to", Path::new("the primary"), e))
+    }
+}
+
+/// The things to tell when commits were applied.
+pub(super) struct Changed<'a> {
+    server: &'a Arc<Server>,
+    /// Somebody watches keys, or waits for them.
+    has_listeners: bool,
+    keys: Vec<(usize, Vec<u8>)>,
+    map: bool,
+    libraries: bool,
+}
+
+impl<'a> Changed<'a> {
+    pub(super) fn new(server: &'a Arc<Server>) -> Changed<'a> {
+        Changed {
+            server,
+            has_listeners: server.watches.count() > 0 || server.waiters.count() > 0,
+            keys: Vec::new(),
+            map: false,
+            libraries: false,
+        }
+    }
+
+    pub(super) fn note(&mut self, change: &CommitChange) {
+        match change {
+            CommitChange::Put { keyspace, key, .. } | CommitChange::Delete { keyspace, key } => {
+                if keyspace == SERVER {
+                    self.map |= key == MAP;
+                    self.libraries |= is_library(key);
+                } else if self.has_listeners
+                    && let Some(('m', generation)) = generation_of(keyspace)
+                    && let Some(db) = self.server.databases().of_generation(generation)
+                    && let Some((_, key)) = key.split_at_checked(PLACE_BYTES)
+                {
+                    self.keys.push((db, key.to_vec()));
+                }
+            }
+            CommitChange::DeleteRange { keyspace, from, .. } if keyspace == SERVER => {
+                self.libraries |= is_library(from);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn tell(mut self) -> hedgerow::Result<()> {
+        if self.map {
+            self.server.databases().reload()?;
+            let dbs: Vec<usize> = (0..DATABASES).collect();
+            self.keys.extend(self.server.watches.keys_of(&dbs));
+            self.keys.extend(self.server.waiters.keys());
+        }
+        if self.libraries {
+            load_libraries(self.server)?;
+        }
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        self.server.watches.touch(&self.keys);
+        let effects = Effects {
+            ready: self.keys,
+            ..Effects::default()
+        };
+        Handle::current().block_on(self.server.announce(effects));
+        Ok(())
+    }
+}
+
+#[cfg(feature = "lua")]
+fn is_library(key: &[u8]) -> bool {
+    key.starts_with(crate::store::LIBRARY)
+}
+
+#[cfg(not(feature = "lua"))]
+fn is_library(_key: &[u8]) -> bool {
+    false
+}
+
+#[cfg(feature = "lua")]
+fn load_libraries(server: &Server) -> hedgerow::Result<()> {
+    crate::commands::functions::load_stored(&server.databases())
+}
+
+#[cfg(not(feature = "lua"))]
+fn load_libraries(_server: &Server) -> hedgerow::Result<()> {
+    Ok(())
+}

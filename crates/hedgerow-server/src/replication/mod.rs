@@ -1,0 +1,349 @@
+//! Replication between servers: a whole copy of the database, then its change feed.
+//!
+//! ```text
+//! state.rs       the id and the offsets of a history, as they are stored; pure
+//! settings.rs    the parameters
+//! role.rs        becoming a replica or a primary
+//! replicas.rs    the primary: who is connected, and what each has acknowledged
+//! sender.rs      the primary: a connection that sends a copy and commits
+//! feed.rs        the commits of the own log, with the offsets of the history
+//! retention.rs   the part of the log that is kept for replicas
+//! link.rs        the replica: the connection to the primary
+//! applied.rs     the replica: what was applied is made durable, and told
+//! install.rs     the replica: a received copy takes the place of the database
+//! failover.rs    handing over to a replica
+//! wire.rs        the messages between both
+//! ```
+//!
+//! A server alone pays one load of [`Replication::flags`] for a command, and keeps and writes
+//! nothing. A replica refuses commands that write; only the thread of its link writes. Whoever
+//! closes the server to writes sets a flag and passes all stripes once ([`Server::close_to`]): each
+//! write looks at the flags while it holds a stripe, so none is under way then (I45).
+//!
+//! `docs/design/0031-replicas.md` has the decisions.
+
+mod applied;
+mod failover;
+mod feed;
+mod info;
+mod install;
+mod link;
+mod replicas;
+mod retention;
+mod role;
+mod sender;
+mod settings;
+mod state;
+mod wire;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hedgerow::{Builder, Db, Durability, Layout, Result};
+use hedgerow_copies::replica::{OWN_KEYSPACE, POSITION};
+
+use crate::client::lock;
+use crate::clock;
+use crate::commands::{Command, WRITE};
+use crate::resp::{Reply, error};
+use crate::server::Server;
+
+use link::Link;
+use replicas::Replicas;
+use state::State;
+
+pub(crate) use failover::begin as begin_failover;
+pub(crate) use info::{info, metrics, role, statistics};
+pub(crate) use install::finish as finish_install;
+pub(crate) use role::{replica_of, start};
+pub(crate) use sender::{Request, serve};
+pub(crate) use settings::{SETTINGS, Settings, name_of, old_name};
+
+/// The server is a replica: its clients do not write.
+const READ_ONLY: u8 = 1;
+/// Writes wait for the end of a failover.
+const PAUSED: u8 = 1 << 1;
+/// Another database takes the place of this one.
+const LOADING: u8 = 1 << 2;
+
+const STATE: &[u8] = b"state";
+
+const BESIDE_BYTES_MIN: u64 = 8 << 20;
+const BESIDE_BYTES_MAX: u64 = 64 << 20;
+
+pub(crate) const READ_ONLY_TEXT: &str = "READONLY You can't write against a read only replica.";
+const FEW_REPLICAS_TEXT: &str = "NOREPLICAS Not enough good replicas to write.";
+
+/// The part of a server that is about others.
+pub(crate) struct Replication {
+    /// All zero while the server is alone.
+    flags: AtomicU8,
+    state: Mutex<State>,
+    /// The state is in the database.
+    is_stored: AtomicBool,
+    /// Held while the role changes.
+    changing: tokio::sync::Mutex<()>,
+    /// Grows with each change of the role or the database: what was sent before does not go on.
+    epoch: AtomicU64,
+    pub(crate) replicas: Replicas,
+    link: Mutex<Option<Link>>,
+    failover: Mutex<failover::State>,
+    retention: Mutex<retention::Retention>,
+    /// The moment since when there is no replica.
+    alone_since: Mutex<Instant>,
+    /// Opens a database at the directory of the server.
+    builder: Builder,
+    dir: PathBuf,
+    memory_budget: u64,
+    counts: Counts,
+    /// The server ends.
+    is_over: AtomicBool,
+}
+
+/// Synchronisations, by how they went.
+#[derive(Default)]
+struct Counts {
+    copies: AtomicU64,
+    partial: AtomicU64,
+    partial_refused: AtomicU64,
+    copies_received: AtomicU64,
+}
+
+impl Replication {
+    /// Reads the stored state. `builder` opens a database at `dir`.
+    ///
+    /// # Errors
+    /// `Corruption` of the state.
+    pub(crate) fn open(
+        db: &Db,
+        (builder, dir, memory_budget): (Builder, PathBuf, u64),
+    ) -> Result<Replication> {
+        let stored = stored_state(db)?;
+        let is_replica = stored.as_ref().is_some_and(|it| it.primary.is_some());
+        Ok(Replication {
+            flags: AtomicU8::new(if is_replica { READ_ONLY } else { 0 }),
+            is_stored: AtomicBool::new(stored.is_some()),
+            state: Mutex::new(stored.unwrap_or_else(State::new)),
+            changing: tokio::sync::Mutex::default(),
+            epoch: AtomicU64::new(0),
+            replicas: Replicas::new(),
+            link: Mutex::default(),
+            failover: Mutex::default(),
+            retention: Mutex::default(),
+            alone_since: Mutex::new(clock::now()),
+            builder,
+            dir,
+            memory_budget,
+            counts: Counts::default(),
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    fn flags(&self) -> u8 {
+        self.flags.load(Ordering::Acquire)
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.flags() & flag != 0
+    }
+
+    pub(crate) fn is_replica(&self) -> bool {
+        self.has(READ_ONLY)
+    }
+
+    /// The database is about to be replaced: nothing new may begin.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.has(LOADING)
+    }
+
+    /// Writes have to wait.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.has(PAUSED)
+    }
+
+    pub(crate) fn id(&self) -> String {
+        lock(&self.state).id.clone()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    fn log_bytes(server: &Server) -> u64 {
+        server.config.replication.log_bytes()
+    }
+
+    /// The memory for a second look at a database: to copy it, or to look at a copy.
+    fn beside_bytes(server: &Server) -> u64 {
+        (server.replication.memory_budget / 8).clamp(BESIDE_BYTES_MIN, BESIDE_BYTES_MAX)
+    }
+}
+
+/// Returns true for commands that change data whatever their arguments. A script is refused when it
+/// writes; PFCOUNT counts, and only its cache is written.
+fn always_writes(command: &Command) -> bool {
+    command.has(WRITE) && command.name != "pfcount" && command.group() != "scripting"
+}
+
+impl Server {
+    /// Checks that the role of the server allows a command now.
+    pub(crate) fn allow_by_role(&self, command: &Command) -> std::result::Result<(), Reply> {
+        let (replication, settings) = (&self.replication, &self.config.replication);
+        let flags = replication.flags();
+        if flags == 0 && settings.min_replicas() == 0 {
+            return Ok(());
+        }
+        let is_of_data = command.is_data() && !["publish", "select"].contains(&command.name);
+        let is_of_data = is_of_data || command.has(WRITE) || command.name == "ping";
+        if flags & LOADING != 0 && is_of_data {
+            return Err(error("LOADING Hedgerow is loading the dataset in memory"));
+        }
+        if flags & READ_ONLY != 0 && is_of_data && settings.refuses_stale() && !self.is_linked() {
+            return Err(error(
+                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            ));
+        }
+        match self.write_refusal() {
+            Some(text) if always_writes(command) => Err(error(text)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The error for calls that write, if nothing may. Expiry goes on without replicas.
+    pub(crate) fn refusal_of(&self, writes: bool, is_client: bool) -> Option<&'static str> {
+        match self.replication.is_replica() {
+            _ if !writes => None,
+            true => Some(READ_ONLY_TEXT),
+            false if is_client => self.write_refusal(),
+            false => None,
+        }
+    }
+
+    /// The error for clients that write, if none may.
+    pub(crate) fn write_refusal(&self) -> Option<&'static str> {
+        if self.replication.is_replica() {
+            return Some(READ_ONLY_TEXT);
+        }
+        let settings = &self.config.replication;
+        let least = settings.min_replicas();
+        let has_few = || self.replication.replicas.heard_within(settings.max_lag()) < least;
+        (least > 0 && has_few()).then_some(FEW_REPLICAS_TEXT)
+    }
+
+    /// The error for a call that is run, if its command may not write.
+    pub(crate) fn refused(
+        &self,
+        command: &Command,
+        refusal: Option<&'static str>,
+    ) -> Option<Reply> {
+        let text = refusal.filter(|_| always_writes(command));
+        text.map(error)
+    }
+
+    /// Closes the server to what heeds a flag, and waits for what is under way.
+    fn close_to(&self, flag: u8) {
+        self.replication.flags.fetch_or(flag, Ordering::SeqCst);
+        self.stripes.pass();
+    }
+
+    fn open_to(&self, flag: u8) {
+        self.replication.flags.fetch_and(!flag, Ordering::SeqCst);
+    }
+
+    /// The offset of the data. Everything that was committed before the call is below it.
+    pub(crate) fn offset(&self) -> Result<u64> {
+        let db = self.db();
+        if !self.replication.is_replica() {
+            let number = db.snapshot()?.number();
+            if let Some(offset) = lock(&self.replication.state).offset_at(number) {
+                return Ok(offset);
+            }
+        }
+        stored_offset(&db)
+    }
+
+    /// Everything may have changed: those who watch keys, or wait for them, look again.
+    fn touch_everything(self: &Arc<Server>) {
+        let dbs: Vec<usize> = (0..crate::store::DATABASES).collect();
+        self.watches.touch(&self.watches.keys_of(&dbs));
+        let effects = crate::store::Effects {
+            ready: self.waiters.keys(),
+            ..crate::store::Effects::default()
+        };
+        tokio::runtime::Handle::current().block_on(self.announce(effects));
+    }
+
+    /// Stores the state, durably.
+    fn store_state(&self, db: &Db) -> Result<()> {
+        let state = lock(&self.replication.state).encode();
+        let own = db.keyspace(OWN_KEYSPACE, Layout::sorted())?;
+        own.put_with(STATE, state, Durability::Synced)?;
+        self.replication.is_stored.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Keeps the log from now on, and remembers the id of the history.
+    fn keep_log(&self, db: &Db) -> Result<()> {
+        if !self.replication.is_stored.load(Ordering::Acquire) {
+            self.store_state(db)?;
+        }
+        retention::begin(db, Replication::log_bytes(self))
+    }
+
+    /// Ends what goes on with other servers.
+    pub(crate) async fn end_replication(&self) {
+        self.replication.is_over.store(true, Ordering::Release);
+        self.stop_link().await;
+        let mut left = 100;
+        while self.replication.replicas.count() > 0 && left > 0 {
+            self.replication.replicas.hurry();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            left -= 1;
+        }
+    }
+}
+
+fn stored_state(db: &Db) -> Result<Option<State>> {
+    let Some(own) = db.existing_keyspace(OWN_KEYSPACE) else {
+        return Ok(None);
+    };
+    let stored = own.get(STATE)?;
+    stored.map(|stored| State::decode(&stored)).transpose()
+}
+
+/// The offset of the last commit that was applied.
+fn stored_offset(db: &Db) -> Result<u64> {
+    let Some(own) = db.existing_keyspace(OWN_KEYSPACE) else {
+        return Ok(0);
+    };
+    let stored = own.get(POSITION)?;
+    let bytes = stored.and_then(|it| <[u8; 8]>::try_from(&*it).ok());
+    Ok(bytes.map_or(0, u64::from_le_bytes))
+}
+
+/// Looks after the replicas and the log that is kept for them, until the server ends.
+pub(crate) async fn run(server: Arc<Server>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // An error comes again, to those who write.
+        let _ = tokio::task::block_in_place(|| tend(&server));
+    }
+}
+
+fn tend(server: &Server) -> Result<()> {
+    let replication = &server.replication;
+    if replication.replicas.count() > 0 || replication.is_replica() {
+        *lock(&replication.alone_since) = clock::now();
+    }
+    if !replication.is_stored.load(Ordering::Acquire) || replication.is_loading() {
+        return Ok(());
+    }
+    let (db, time) = (server.db(), server.config.replication.log_time());
+    if !time.is_zero() && lock(&replication.alone_since).elapsed() > time {
+        return retention::end(&db);
+    }
+    let bytes = Replication::log_bytes(server);
+    lock(&replication.retention).go_on(&db, bytes)
+}
