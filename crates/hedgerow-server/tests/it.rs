@@ -5,6 +5,7 @@ mod client;
 mod fields;
 mod kill;
 mod linearizable;
+mod replicas;
 mod scripts;
 mod slots;
 mod tracking;

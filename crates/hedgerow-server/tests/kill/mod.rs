@@ -14,13 +14,13 @@ use crate::client::{Client, Value};
 
 const CLIENTS: usize = 4;
 
-struct Served {
+pub(crate) struct Served {
     process: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Served {
-    fn begin(dir: &Path) -> Served {
+    pub(crate) fn begin(dir: &Path) -> Served {
         let test = std::env::current_exe().unwrap();
         let built = test.parent().and_then(Path::parent).unwrap();
         let mut process = Command::new(built.join("examples/serve"))
@@ -40,7 +40,7 @@ impl Served {
         }
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
@@ -48,9 +48,9 @@ impl Served {
 
 /// The contents of the keys of one client after its first calls.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Model {
+pub(crate) struct Model {
     string: Option<u64>,
-    number: u64,
+    pub(crate) number: u64,
     hash: BTreeMap<String, String>,
     list: Vec<String>,
     scores: BTreeMap<String, u64>,
@@ -58,7 +58,7 @@ struct Model {
 }
 
 /// The call with this number, and its effect.
-fn call(client: usize, at: u64, model: &mut Model) -> String {
+pub(crate) fn call(client: usize, at: u64, model: &mut Model) -> String {
     let name = |kind: &str| format!("{kind}{client}");
     match at % 10 {
         0 => {
@@ -120,7 +120,7 @@ fn pairs(texts: &[String]) -> impl Iterator<Item = (String, String)> {
 }
 
 /// Everything that the server has of a client.
-fn found(connection: &mut Client, client: usize) -> Model {
+pub(crate) fn found(connection: &mut Client, client: usize) -> Model {
     let number = |value: Value| value.to_string().parse().ok();
     let scores = texts(connection.call(&format!("ZRANGE scores{client} 0 -1 WITHSCORES")));
     let model = Model {
@@ -218,7 +218,7 @@ fn what_was_acknowledged_survives_a_kill() {
 }
 
 /// Random numbers that a seed repeats.
-fn numbers(mut state: u64) -> impl FnMut() -> u64 {
+pub(crate) fn numbers(mut state: u64) -> impl FnMut() -> u64 {
     move || {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
