@@ -29,6 +29,7 @@ pub(crate) const CATEGORIES: [&str; 21] = [
 
 /// The categories that neither the group nor the flags of a command tell.
 const MORE: &[(&str, &[&str])] = &[
+    ("asking", &["connection"]),
     ("bgrewriteaof", &["admin", "dangerous"]),
     ("command", &["connection"]),
     ("dbsize", &["keyspace"]),
@@ -39,7 +40,10 @@ const MORE: &[(&str, &[&str])] = &[
     ("lastsave", &["admin", "dangerous"]),
     ("migrate", &["dangerous"]),
     ("psync", &["admin", "dangerous"]),
+    ("readonly", &["connection"]),
+    ("readwrite", &["connection"]),
     ("replconf", &["admin", "dangerous"]),
+    ("replicaof", &["admin", "dangerous"]),
     ("restore", &["dangerous"]),
     ("role", &["admin", "dangerous"]),
     ("sort", &["set", "sortedset", "list", "dangerous"]),
@@ -51,7 +55,10 @@ const MORE: &[(&str, &[&str])] = &[
 ];
 
 /// The subcommands for operators of a command that is for all.
-const FOR_OPERATORS: &[(&str, &[&str])] = &[("client", &["kill", "list", "no-evict", "unblock"])];
+const FOR_OPERATORS: &[(&str, &[&str])] = &[
+    ("client", &["kill", "list", "no-evict", "unblock"]),
+    ("cluster", &["load"]),
+];
 
 /// The subcommands for all of a command that is for operators.
 const FOR_ALL: &[(&str, &[&str])] = &[("acl", &["cat", "genpass", "help", "whoami"])];

@@ -12,13 +12,13 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::reader::{BYTES_MAX, Reader};
-use super::{CRC, Damage, VERSION_MAX, Value, decode_value, is_known};
+use super::reader::Reader;
+use super::{COPIED_BYTES_MAX, CRC, Damage, VERSION_MAX, Value, decode_value, is_known};
 
 /// The bytes of the first read; the others are larger if a value is.
 const READ_BYTES: usize = 256 << 10;
 /// A value, and the lengths in it, which have up to 9 bytes for a string.
-const BUFFER_BYTES_MAX: usize = 2 * BYTES_MAX;
+const BUFFER_BYTES_MAX: usize = 2 * COPIED_BYTES_MAX;
 const MAGICS: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
 
 /// A part of a file.
@@ -170,7 +170,7 @@ impl<R: Read> File<R> {
     ) -> Result<T, Failure> {
         loop {
             let unused = &self.buffer[self.used..];
-            let mut from = Reader::new(unused);
+            let mut from = Reader::within(unused, COPIED_BYTES_MAX);
             let decoded = decode(&mut from);
             let used = unused.len() - from.rest();
             match decoded {
@@ -182,7 +182,7 @@ impl<R: Read> File<R> {
                 }
                 Some(Err(failure)) => return Err(failure),
                 None if from.is_too_large || unused.len() > BUFFER_BYTES_MAX => {
-                    return Err(self.damaged("a value takes more than 256 MiB"));
+                    return Err(self.damaged("a value takes more than 2 GiB"));
                 }
                 None if !from.ran_out => {
                     return Err(self.damaged("a value is not as its type says"));

@@ -18,6 +18,7 @@ mod packed;
 mod reader;
 mod stream;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crc::{CRC_64_REDIS, Crc};
@@ -34,6 +35,8 @@ const EXPIRING_VERSION: u16 = 12;
 const VERSION_MAX: u64 = 12;
 const VALKEY_VERSION: u64 = 80;
 const FOOTER_BYTES: usize = 10;
+/// The memory of a value that is copied from elsewhere, which may be put by several commits.
+const COPIED_BYTES_MAX: usize = 2 << 30;
 
 static CRC: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
 
@@ -69,7 +72,7 @@ pub(crate) enum Damage {
     Value,
     /// Values of this type are not read.
     Type(u8),
-    /// The value takes more memory than a commit.
+    /// The value takes more memory than it may.
     Size,
     /// The value goes on behind the bytes.
     End,
@@ -133,8 +136,51 @@ impl Value {
         }
     }
 
+    /// The value as parts of so many bytes, about. Strings and streams are one part.
+    pub(crate) fn split(&self, bytes: usize) -> Vec<Cow<'_, Value>> {
+        let parts = self.bytes().div_ceil(bytes).max(1);
+        let of = |count: usize| count.div_ceil(parts).max(1);
+        match self {
+            Value::List(items) if parts > 1 => {
+                let parts = items.chunks(of(items.len()));
+                parts
+                    .map(|it| Cow::Owned(Value::List(it.to_vec())))
+                    .collect()
+            }
+            Value::Set(members) if parts > 1 => {
+                let parts = members.chunks(of(members.len()));
+                parts
+                    .map(|it| Cow::Owned(Value::Set(it.to_vec())))
+                    .collect()
+            }
+            Value::Hash(fields) if parts > 1 => {
+                let parts = fields.chunks(of(fields.len()));
+                parts
+                    .map(|it| Cow::Owned(Value::Hash(it.to_vec())))
+                    .collect()
+            }
+            Value::SortedSet(members) if parts > 1 => {
+                let parts = members.chunks(of(members.len()));
+                parts
+                    .map(|it| Cow::Owned(Value::SortedSet(it.to_vec())))
+                    .collect()
+            }
+            whole => vec![Cow::Borrowed(whole)],
+        }
+    }
+
     /// The value of a payload.
     pub(crate) fn decode(payload: &[u8]) -> Result<Value, Damage> {
+        decode_body(Reader::new(Value::body(payload)?))
+    }
+
+    /// The value of a payload that is copied from elsewhere.
+    pub(crate) fn decode_copied(payload: &[u8]) -> Result<Value, Damage> {
+        decode_body(Reader::within(Value::body(payload)?, COPIED_BYTES_MAX))
+    }
+
+    /// The payload without its footer, which is checked.
+    fn body(payload: &[u8]) -> Result<&[u8], Damage> {
         let (body, footer) = payload
             .split_last_chunk::<FOOTER_BYTES>()
             .ok_or(Damage::Footer)?;
@@ -146,7 +192,7 @@ impl Value {
         if !is_known(version.into()) || checksum != 0 && checksum != found {
             return Err(Damage::Footer);
         }
-        decode_body(body)
+        Ok(body)
     }
 }
 
@@ -158,7 +204,7 @@ fn is_known(version: u64) -> bool {
 /// Returns true if bytes are a type and a value as RESTORE takes them, without version and
 /// checksum. For fuzzers.
 pub fn is_value(bytes: &[u8]) -> bool {
-    decode_body(bytes).is_ok()
+    decode_body(Reader::new(bytes)).is_ok()
 }
 
 /// Returns true if bytes are a whole RDB file. For fuzzers.
@@ -213,8 +259,7 @@ fn length(out: &mut Vec<u8>, length: u64) {
 }
 
 /// The value of a type and its bytes, which must end with it.
-fn decode_body(body: &[u8]) -> Result<Value, Damage> {
-    let mut from = Reader::new(body);
+fn decode_body(mut from: Reader<'_>) -> Result<Value, Damage> {
     let [kind] = from.chunk().ok_or(Damage::Value)?;
     let value = decode_value(kind, &mut from)?;
     if from.is_at_end() {

@@ -3,7 +3,7 @@
 use crate::store::Id;
 
 /// The memory of all strings of a value together: as much as a commit may have.
-pub(super) const BYTES_MAX: usize = 256 << 20;
+const BYTES_MAX: usize = 256 << 20;
 /// The memory of a string without its bytes, about.
 const STRING_BYTES: usize = 16;
 
@@ -14,7 +14,7 @@ pub(super) struct Reader<'a> {
     left: usize,
     /// The bytes ended before something that was read: with more of them it may be whole.
     pub(super) ran_out: bool,
-    /// The strings take more memory than a commit.
+    /// The strings take more memory than they may.
     pub(super) is_too_large: bool,
 }
 
@@ -26,9 +26,14 @@ enum Length {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader::within(bytes, BYTES_MAX)
+    }
+
+    /// A reader of a value that may take another amount of memory.
+    pub(super) fn within(bytes: &'a [u8], bytes_max: usize) -> Reader<'a> {
         Reader {
             rest: bytes,
-            left: BYTES_MAX,
+            left: bytes_max,
             ran_out: false,
             is_too_large: false,
         }
@@ -44,7 +49,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        self.is_too_large |= count > BYTES_MAX;
+        self.is_too_large |= count > self.left;
         let taken = self.rest.split_off(..count);
         self.ran_out |= taken.is_none();
         taken

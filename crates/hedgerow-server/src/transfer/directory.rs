@@ -5,9 +5,12 @@ use serde_json::{Value as Json, json};
 
 use super::{Item, Keeper, Part, Source, Target};
 use crate::clock;
-use crate::commands::dump;
+use crate::commands::{Run, dump, find};
+use crate::number::float;
+use crate::rdb::Value;
 use crate::store::{Answer, DATABASES, Databases, Meta, Mode, Space, Stop, Txn};
 
+const PART_BYTES: usize = 32 << 20;
 /// The bytes of the hash in front of a key.
 const HASH_BYTES: usize = 4;
 /// The number of a database, if there can be one here.
@@ -67,7 +70,14 @@ impl Directory {
     }
 
     pub(super) fn writer(&self) -> Writer<'_> {
-        Writer(&self.databases)
+        self.writer_of_parts(PART_BYTES)
+    }
+
+    pub(super) fn writer_of_parts(&self, part_bytes: usize) -> Writer<'_> {
+        Writer {
+            databases: &self.databases,
+            part_bytes,
+        }
     }
 
     pub(super) fn reader(&self) -> Result<Reader<'_>> {
@@ -137,7 +147,49 @@ fn put_library(_databases: &Databases, _text: &[u8]) -> Result<()> {
 
 // ---- writing ----
 
-pub(super) struct Writer<'a>(&'a Databases);
+pub(super) struct Writer<'a> {
+    databases: &'a Databases,
+    /// The bytes of a part of a value: larger ones are put by several commits.
+    part_bytes: usize,
+}
+
+impl<'a> Writer<'a> {
+    fn begin(&self) -> Result<Txn<'a>> {
+        let mut txn = Txn::new(self.databases, Mode::Device, clock::unix_millis())?;
+        txn.tells_events = false;
+        Ok(txn)
+    }
+}
+
+/// Adds the elements of a value to a key that has others, as clients would.
+fn add(txn: &mut Txn<'_>, item: &Item, value: &Value) -> Answer<()> {
+    let (name, words): (&str, Vec<Vec<u8>>) = match value {
+        Value::List(items) => ("rpush", items.clone()),
+        Value::Set(members) => ("sadd", members.clone()),
+        Value::Hash(fields) => {
+            let words = fields
+                .iter()
+                .flat_map(|(name, value)| [name.clone(), value.clone()]);
+            ("hset", words.collect())
+        }
+        Value::SortedSet(members) => {
+            let words = members.iter();
+            let words = words.flat_map(|(name, score)| [float(*score).into_bytes(), name.clone()]);
+            ("zadd", words.collect())
+        }
+        Value::String(_) | Value::Stream(_) => return Err(Stop::reply("expected elements to add")),
+    };
+    let mut args: Vec<&[u8]> = vec![name.as_bytes(), &item.key];
+    args.extend(words.iter().map(Vec::as_slice));
+    match find(args[0]).map(|command| &command.run) {
+        // It has expired meanwhile.
+        _ if !txn.lookup(&item.key)?.exists() => Ok(()),
+        Some(Run::Data(run)) => run(txn, &args).map(drop),
+        _ => Err(Stop::reply(format!(
+            "expected the command `{name}`, found none"
+        ))),
+    }
+}
 
 impl Target for Writer<'_> {
     fn identity(&self) -> Json {
@@ -147,25 +199,37 @@ impl Target for Writer<'_> {
     fn put(&mut self, parts: &[Part]) -> Result<()> {
         for part in parts {
             match part {
-                Part::Key(item) => self.0.create(item.db)?,
-                Part::Library(text) => put_library(self.0, text)?,
+                Part::Key(item) => self.databases.create(item.db)?,
+                Part::Library(text) => put_library(self.databases, text)?,
             }
         }
-        let mut txn = Txn::new(self.0, Mode::Device, clock::unix_millis())?;
-        txn.tells_events = false;
+        let mut txn = self.begin()?;
         for part in parts {
-            if let Part::Key(item) = part {
+            let Part::Key(item) = part else {
+                continue;
+            };
+            let mut parts = item.value.split(self.part_bytes).into_iter();
+            if let Some(value) = parts.next() {
                 txn.db = item.db;
                 let mut entry = at(txn.lookup(&item.key), item)?;
-                let put = dump::replace(&mut txn, &mut entry, &item.value, item.expires);
-                at(put, item)?;
+                at(
+                    dump::replace(&mut txn, &mut entry, &value, item.expires),
+                    item,
+                )?;
+            }
+            for value in parts {
+                at(txn.commit().map_err(Stop::from), item)?;
+                // A state that has the part before.
+                txn = self.begin()?;
+                txn.db = item.db;
+                at(add(&mut txn, item, &value), item)?;
             }
         }
         txn.commit().map(drop)
     }
 
     fn is_empty(&mut self) -> Result<bool> {
-        Ok(self.0.map().iter().all(Option::is_none))
+        Ok(self.databases.map().iter().all(Option::is_none))
     }
 }
 

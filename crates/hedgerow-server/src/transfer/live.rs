@@ -173,7 +173,7 @@ impl Live {
             };
             let value = match payload {
                 Answer::Bytes(payload) => {
-                    Value::decode(&payload).map_err(|damage| unreadable(&shown(), damage))?
+                    Value::decode_copied(&payload).map_err(|damage| unreadable(&shown(), damage))?
                 }
                 Answer::Null => continue,
                 Answer::Error(text) => return Err(self.client.refused(&shown(), &text)),
@@ -205,7 +205,7 @@ fn code(library: &Answer) -> Option<&[u8]> {
 fn unreadable(what: &str, damage: Damage) -> Error {
     let (kind, why) = match damage {
         Damage::Type(kind) => (ErrorKind::Unsupported, format!("the unknown type {kind}")),
-        Damage::Size => (ErrorKind::Unsupported, "more than 256 MiB".to_owned()),
+        Damage::Size => (ErrorKind::Unsupported, "more than 2 GiB".to_owned()),
         Damage::Footer => {
             let text = "another version of the encoding, or a wrong checksum".to_owned();
             (ErrorKind::Unsupported, text)

@@ -139,6 +139,48 @@ fn an_import_that_is_ended_after_each_chunk_has_all_keys_in_the_end() {
     assert!(content(&cut) == expected);
 }
 
+/// Values above a bound are put by several commits. Whatever was there is replaced.
+#[test]
+fn a_large_value_is_put_in_parts() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = Directory::open(Db::builder(place.path())).unwrap();
+    let words: Vec<Vec<u8>> = (0..100).map(|it| format!("{it:04}").into_bytes()).collect();
+    let values = [
+        Value::List(words.iter().chain(&words).cloned().collect()),
+        Value::Set(words.clone()),
+        Value::Hash(words.iter().map(|it| (it.clone(), it.clone())).collect()),
+        Value::SortedSet(words.iter().map(|it| (it.clone(), it[3].into())).collect()),
+        Value::String(vec![b'x'; 5000]),
+    ];
+    let parts = |expires| {
+        let item = |(place, value): (usize, &Value)| Item {
+            db: place % 2,
+            key: vec![b'0' + place as u8],
+            expires,
+            value: value.clone(),
+        };
+        values
+            .iter()
+            .enumerate()
+            .map(item)
+            .map(Part::Key)
+            .collect::<Vec<_>>()
+    };
+    let mut writer = directory.writer_of_parts(500);
+    writer.put(&parts(1)).unwrap();
+    writer.put(&parts(0)).unwrap();
+    writer.put(&parts(EXPIRES)).unwrap();
+    directory.close(Ok(())).unwrap();
+    let found = content(place.path());
+    for (place, mut value) in values.into_iter().enumerate() {
+        if let Value::SortedSet(members) = &mut value {
+            members.sort_by(|one, next| one.1.total_cmp(&next.1).then(one.0.cmp(&next.0)));
+        }
+        let found = &found[&(place % 2, vec![b'0' + place as u8])];
+        assert!(*found == (EXPIRES, value.encode()), "{place}");
+    }
+}
+
 #[test]
 fn a_position_of_another_file_counts_for_nothing() {
     let place = tempfile::tempdir().unwrap();
