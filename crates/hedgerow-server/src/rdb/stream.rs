@@ -26,6 +26,9 @@ pub(super) const WITH_ACTIVE: u8 = 21;
 const NODE_ENTRIES: usize = 100;
 const NODE_BYTES: usize = 4096;
 
+/// Counters that are higher are damaged: they could not be counted on.
+const COUNT_MAX: u64 = i64::MAX as u64;
+
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
@@ -74,7 +77,8 @@ impl Stream {
         ends.first = items.first().map_or(ends.last, |it| it.0);
         let is_ordered = items.is_sorted_by(|one, next| one.0 < next.0);
         let ends_well = items.last().is_none_or(|it| it.0 <= ends.last);
-        if items.len() != count || ends.added < count as u64 || !is_ordered || !ends_well {
+        let is_counted = (count as u64..COUNT_MAX).contains(&ends.added);
+        if items.len() != count || !is_counted || !is_ordered || !ends_well {
             return None;
         }
         stream.groups = from.several(1, |from| members(from, kind))?;
@@ -135,7 +139,7 @@ fn members(from: &mut Reader<'_>, kind: u8) -> Option<Members> {
         let pending = Pending {
             id: raw_id(from)?,
             delivered: from.millis()?,
-            deliveries: from.number()?,
+            deliveries: from.number().filter(|it| *it < COUNT_MAX)?,
             consumer: Vec::new(),
         };
         Some((pending.id, pending))

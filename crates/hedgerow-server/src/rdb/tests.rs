@@ -190,10 +190,11 @@ fn streams_whose_parts_do_not_agree_are_refused() {
         Value::decode(&payload)
     };
     assert!(damaged(|_| {}).is_ok());
-    let changes: [fn(&mut Stream); 6] = [
+    let changes: [fn(&mut Stream); 7] = [
         |it| it.items.swap(1, 2),
         |it| it.ends.last = Id::default(),
         |it| it.ends.added = 5,
+        |it| it.ends.added = u64::MAX,
         |it| it.groups[0].pending[0].consumer = b"nobody".to_vec(),
         |it| it.groups[0].consumers[0].name = b"one".to_vec(),
         |it| it.groups.push(it.groups[0].clone()),
