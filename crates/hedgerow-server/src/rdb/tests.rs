@@ -154,7 +154,7 @@ fn packs_of_fields_with_times_are_read() {
     let body = [&[25][..], &first, &[pack.len() as u8], &pack].concat();
     let field = |name: &str, value: &str, time| (name.into(), value.into(), time);
     let expected = Value::ExpiringHash(vec![field("f", "1", 5), field("g", "2", 0)]);
-    assert_eq!(decode_body(&body), Ok(expected));
+    assert_eq!(decode_body(Reader::new(&body)), Ok(expected));
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Directory {
     }
 
     fn of(db: Db) -> Result<Directory> {
-        let databases = Databases::open(&db)?;
+        let databases = Databases::open(&db, false)?;
         #[cfg(feature = "lua")]
         crate::commands::functions::load_stored(&databases)?;
         Ok(Directory { db, databases })
@@ -177,7 +177,9 @@ fn add(txn: &mut Txn<'_>, item: &Item, value: &Value) -> Answer<()> {
             let words = words.flat_map(|(name, score)| [float(*score).into_bytes(), name.clone()]);
             ("zadd", words.collect())
         }
-        Value::String(_) | Value::Stream(_) => return Err(Stop::reply("expected elements to add")),
+        Value::String(_) | Value::ExpiringHash(_) | Value::Stream(_) => {
+            return Err(Stop::reply("expected elements to add"));
+        }
     };
     let mut args: Vec<&[u8]> = vec![name.as_bytes(), &item.key];
     args.extend(words.iter().map(Vec::as_slice));

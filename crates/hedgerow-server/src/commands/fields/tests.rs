@@ -19,7 +19,7 @@ impl World {
     fn new() -> World {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path()).unwrap();
-        let databases = Databases::open(&db).unwrap();
+        let databases = Databases::open(&db, false).unwrap();
         databases.create(0).unwrap();
         World {
             databases,
