@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use clap::ValueEnum;
-use hedgerow_server::{Fsync, Options, serve};
+use hedgerow_server::{ClientCertificates, Fsync, Options, Tls, serve};
 use serde_json::json;
 
 use crate::arguments;
@@ -25,9 +25,29 @@ pub(crate) struct Arguments {
     #[arg(long, env = "HEDGEROW_DB", value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     db: std::path::PathBuf,
 
-    /// The port
+    /// The port; 0 for none if there is a port for TLS, and for any free one otherwise
     #[arg(long, default_value_t = 6379)]
     port: u16,
+
+    /// The port for TLS
+    #[arg(long, value_name = "PORT", requires_all = ["tls_cert_file", "tls_key_file"])]
+    tls_port: Option<u16>,
+
+    /// The certificate of the server (PEM)
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    tls_cert_file: Option<std::path::PathBuf>,
+
+    /// The private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    tls_key_file: Option<std::path::PathBuf>,
+
+    /// The certificates of the authorities that certify clients (PEM)
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    tls_ca_cert_file: Option<std::path::PathBuf>,
+
+    /// Which clients need a certificate
+    #[arg(long, value_enum, default_value_t = AuthClients::Yes)]
+    tls_auth_clients: AuthClients,
 
     /// The address; another one than the loopback needs a password
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
@@ -93,10 +113,36 @@ enum Sync {
     No,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AuthClients {
+    /// All
+    Yes,
+    /// None; none is asked for
+    No,
+    /// Those that have one need a valid one
+    Optional,
+}
+
+/// The options for TLS, if there is a port for it.
+fn tls(arguments: &Arguments) -> Option<Tls> {
+    Some(Tls {
+        port: arguments.tls_port?,
+        cert_file: arguments.tls_cert_file.clone()?,
+        key_file: arguments.tls_key_file.clone()?,
+        ca_cert_file: arguments.tls_ca_cert_file.clone(),
+        auth_clients: match arguments.tls_auth_clients {
+            AuthClients::Yes => ClientCertificates::Required,
+            AuthClients::No => ClientCertificates::Ignored,
+            AuthClients::Optional => ClientCertificates::Optional,
+        },
+    })
+}
+
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut options = Options::new(&arguments.db);
     options.port = arguments.port;
     options.bind = arguments.bind;
+    options.tls = tls(arguments);
     options.memory_budget = arguments.memory_budget;
     options.clients_max = arguments.maxclients;
     options.threads = arguments.threads;

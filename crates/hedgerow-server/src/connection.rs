@@ -8,9 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-
 use crate::buffers::Counted;
 use crate::client::lock;
 use crate::clock;
@@ -22,6 +19,7 @@ use crate::execute::{Call, Caller};
 use crate::resp::{Limits, Parser, Reply, Request, error};
 use crate::server::Server;
 use crate::session::{Queued, Replies, Session};
+use crate::stream::Stream;
 
 /// The bytes of one read.
 const READ_BYTES: usize = 16 << 10;
@@ -36,7 +34,7 @@ const CALLS_MAX: usize = 128;
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// Serves a client until either side ends.
-pub(crate) async fn serve(server: Arc<Server>, mut stream: TcpStream) {
+pub(crate) async fn serve(server: Arc<Server>, mut stream: Stream) {
     let address =
         |it: io::Result<std::net::SocketAddr>| it.map_or(String::new(), |it| it.to_string());
     let client = server.clients.add(
@@ -74,7 +72,7 @@ enum Words<'a> {
 }
 
 impl Connection {
-    async fn run(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+    async fn run(&mut self, stream: &mut Stream) -> io::Result<()> {
         let client = self.session.client.clone();
         loop {
             tokio::select! {
@@ -97,10 +95,10 @@ impl Connection {
     }
 
     /// Reads once. Returns false at the end.
-    fn read(&mut self, stream: &TcpStream) -> io::Result<bool> {
+    fn read(&mut self, stream: &mut Stream) -> io::Result<bool> {
         let wanted = self.parser.wanted(&self.input).clamp(READ_BYTES, 1 << 20);
         self.input.reserve(wanted);
-        match stream.try_read_buf(&mut self.input) {
+        match stream.try_read(&mut self.input) {
             Ok(0) => Ok(false),
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
@@ -108,24 +106,23 @@ impl Connection {
         }
     }
 
-    async fn write(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+    async fn write(&mut self, stream: &mut Stream) -> io::Result<()> {
         let output = std::mem::take(&mut self.output);
         if output.is_empty() {
             return Ok(());
         }
-        let mut written = match stream.try_write(&output) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(error),
-        };
-        if written < output.len() {
-            self.count(output.len())?;
+        let written = stream.try_write(&output)?;
+        if written == output.len() {
+            return Ok(());
         }
+        self.count(output.len())?;
         let client = &self.session.client;
         let mut woken = false;
-        while written < output.len() {
+        let writing = stream.write_all(&output[written..]);
+        tokio::pin!(writing);
+        loop {
             tokio::select! {
-                count = stream.write(&output[written..]) => written += count?,
+                written = &mut writing => break written?,
                 // A client that does not read can still be ended.
                 () = client.wake.notified() => {
                     woken = true;
@@ -150,7 +147,7 @@ impl Connection {
         }
     }
 
-    async fn execute_input(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+    async fn execute_input(&mut self, stream: &mut Stream) -> io::Result<()> {
         let input = std::mem::take(&mut self.input);
         let limits = match self.session.is_authenticated {
             true => self.session.server.config.limits(),
@@ -202,7 +199,7 @@ impl Connection {
     }
 
     /// Executes requests in their order.
-    async fn execute(&mut self, stream: &mut TcpStream, requests: &[Vec<&[u8]>]) -> io::Result<()> {
+    async fn execute(&mut self, stream: &mut Stream, requests: &[Vec<&[u8]>]) -> io::Result<()> {
         let mut calls: Vec<Call<'_>> = Vec::new();
         for args in requests {
             if self.session.ends || self.session.client.is_killed() {
@@ -326,7 +323,7 @@ impl Connection {
     /// Runs a command that is not run together with others.
     async fn run_alone(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut Stream,
         command: &'static Command,
         args: Args<'_>,
     ) -> io::Result<Reply> {
@@ -375,7 +372,7 @@ impl Connection {
     /// gone.
     async fn run_waiting(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut Stream,
         command: &'static Command,
         args: Args<'_>,
     ) -> io::Result<Reply> {

@@ -38,6 +38,9 @@ mod serve;
 mod server;
 mod session;
 mod store;
+mod stream;
+#[cfg(feature = "tls")]
+mod tls;
 mod tracking;
 mod transfer;
 mod waiters;
@@ -46,5 +49,5 @@ mod watches;
 pub use commands::config::Fsync;
 pub use rdb::{is_rdb_file, is_value};
 pub use resp::{Limits, Parser, ProtocolError, Request};
-pub use serve::{Options, serve};
+pub use serve::{ClientCertificates, Options, Tls, serve};
 pub use transfer::{Endpoint, Progress, TransferOptions, Transferred, Url, transfer};

@@ -8,15 +8,43 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hedgerow::{Builder, Db, Error, ErrorKind};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use crate::acl::Acl;
 use crate::cluster::Cluster;
 use crate::commands::config::{Config, Fsync};
 use crate::commands::redirect_waiters;
 use crate::server::Server;
+use crate::stream::Stream;
 use crate::{active_expiry, connection, monitoring, replication};
+
+/// The port for TLS, and the files that it needs. All are PEM.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// The port; 0 for any free one.
+    pub port: u16,
+    /// The certificate of the server, and those between it and an authority.
+    pub cert_file: PathBuf,
+    /// Its private key.
+    pub key_file: PathBuf,
+    /// The certificates of the authorities that certify clients.
+    pub ca_cert_file: Option<PathBuf>,
+    /// Whether clients need certificates.
+    pub auth_clients: ClientCertificates,
+}
+
+/// Which certificates of clients are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// Every client needs a valid one.
+    Required,
+    /// A client that has one needs a valid one.
+    Optional,
+    /// None is asked for.
+    Ignored,
+}
 
 /// The options of a server.
 #[derive(Debug, Clone)]
@@ -25,8 +53,10 @@ pub struct Options {
     pub dir: PathBuf,
     /// The address to listen on. Another one than the loopback needs a password.
     pub bind: IpAddr,
-    /// The port; 0 for any free one.
+    /// The port; 0 for any free one, or for none if there is one for TLS.
     pub port: u16,
+    /// The port for TLS and its files, if there is one. Needs the feature `tls`.
+    pub tls: Option<Tls>,
     /// The bytes of memory of the engine.
     pub memory_budget: u64,
     /// The password that clients must give; empty for none.
@@ -58,6 +88,7 @@ impl Options {
             dir: dir.into(),
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 6379,
+            tls: None,
             memory_budget: 256 << 20,
             password: String::new(),
             acl_file: None,
@@ -72,11 +103,12 @@ impl Options {
     }
 }
 
-/// Serves until SIGTERM, SIGINT or SHUTDOWN. `ready` is told the address when clients can connect.
-/// At the end everything is durable and the database is closed.
+/// Serves until SIGTERM, SIGINT or SHUTDOWN. `ready` is told the address when clients can connect,
+/// that for TLS if there is no other. At the end everything is durable and the database is closed.
 ///
 /// # Errors
-/// `InvalidArgument` for an address that needs a password; `Io` if the address is taken; as
+/// `InvalidArgument` for an address that needs a password, and for files of TLS that are not what
+/// they should be; `Io` if the address is taken; as
 /// [`hedgerow::Builder::open`].
 pub fn serve(options: Options, ready: impl FnOnce(SocketAddr)) -> hedgerow::Result<()> {
     let acl = Acl::open(&options.password, options.acl_file.as_deref());
@@ -126,16 +158,24 @@ async fn listen(
     ready: impl FnOnce(SocketAddr),
 ) -> hedgerow::Result<Db> {
     let io = |error: io::Error| Error::io("listen for", &options.dir, error);
-    let listener = TcpListener::bind((options.bind, options.port))
-        .await
-        .map_err(io)?;
-    let address = listener.local_addr().map_err(io)?;
+    let only_tls = options.port == 0 && options.tls.is_some();
+    let listener = match only_tls {
+        true => None,
+        false => Some(
+            TcpListener::bind((options.bind, options.port))
+                .await
+                .map_err(io)?,
+        ),
+    };
+    let address = listener.as_ref().map(TcpListener::local_addr);
+    let address = address.transpose().map_err(io)?;
+    let port = address.map_or(0, |it| it.port());
     let config = Config::new(options.fsync, &options.password, options.clients_max);
-    config.tell("port", address.port().to_string());
+    config.tell("port", port.to_string());
     config.tell("bind", options.bind.to_string());
     config.tell("dir", options.dir.display().to_string());
     config.set_primary_login(&options.primary_login);
-    let limits = (address.port(), options.memory_budget);
+    let limits = (port, options.memory_budget);
     let mut server = Server::new(db, (options.dir.clone(), builder), limits, (config, acl))?;
     if let Some((file, name)) = &options.cluster {
         let cluster = Cluster::open(file, name);
@@ -160,14 +200,19 @@ async fn listen(
         let hangup = signal(SignalKind::hangup()).map_err(io)?;
         tasks.push(tokio::spawn(load_map(server.clone(), hangup)));
     }
-    ready(address);
+    let mut ready_at = address;
+    if let Some(tls) = &options.tls {
+        let (address, task) = listen_with_tls(&server, (options.bind, tls)).await?;
+        tasks.push(task);
+        server.config.tell_tls(tls, address.port());
+        ready_at = ready_at.or(Some(address));
+    }
+    if let Some(address) = ready_at {
+        ready(address);
+    }
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => accept(&server, stream),
-                // No more files, for example; others may end.
-                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-            },
+            socket = next_of(listener.as_ref()) => accept(&server, socket),
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             () = server.stop.notified() => break,
@@ -182,15 +227,27 @@ async fn listen(
     Ok(server.db())
 }
 
-fn accept(server: &Arc<Server>, stream: tokio::net::TcpStream) {
-    server.connections.fetch_add(1, Ordering::Relaxed);
-    if server.clients.count() >= server.config.clients_max() {
+/// The next connection; waits for ever without a listener.
+pub(crate) async fn next_of(listener: Option<&TcpListener>) -> TcpStream {
+    let Some(listener) = listener else {
+        return std::future::pending().await;
+    };
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => return socket,
+            // No more files, for example; others may end.
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+fn accept(server: &Arc<Server>, socket: TcpStream) {
+    if !admit(server, &socket, 0) {
         // The client learns why, if it can be told at once.
-        let _ = stream.try_write(b"-ERR max number of clients reached\r\n");
+        let _ = socket.try_write(b"-ERR max number of clients reached\r\n");
         return;
     }
-    // Replies are written whole; waiting for more would only delay them.
-    let _ = stream.set_nodelay(true);
+    let stream = Stream::Plain(socket);
     tokio::spawn(connection::serve(server.clone(), stream));
 }
 
@@ -201,6 +258,38 @@ async fn load_map(server: Arc<Server>, mut hangup: Signal) {
             redirect_waiters(server.clone()).await;
         }
     }
+}
+
+/// Counts a connection, and returns true if there may be so many; some are not clients yet.
+pub(crate) fn admit(server: &Server, socket: &TcpStream, not_yet: usize) -> bool {
+    server.connections.fetch_add(1, Ordering::Relaxed);
+    // Replies are written whole; waiting for more would only delay them.
+    let _ = socket.set_nodelay(true);
+    server.clients.count() + not_yet < server.config.clients_max()
+}
+
+/// Listens for clients with TLS. Returns the address and the task that accepts them.
+#[cfg(feature = "tls")]
+async fn listen_with_tls(
+    server: &Arc<Server>,
+    (bind, tls): (IpAddr, &Tls),
+) -> hedgerow::Result<(SocketAddr, JoinHandle<()>)> {
+    let acceptor = crate::tls::acceptor(tls);
+    let acceptor = acceptor.map_err(|text| Error::new(ErrorKind::InvalidArgument, text))?;
+    let io = |error: io::Error| Error::io("listen with TLS for", &server.dir, error);
+    let listener = TcpListener::bind((bind, tls.port)).await.map_err(io)?;
+    let address = listener.local_addr().map_err(io)?;
+    let task = crate::tls::run(server.clone(), listener, acceptor);
+    Ok((address, tokio::spawn(task)))
+}
+
+#[cfg(not(feature = "tls"))]
+async fn listen_with_tls(
+    _server: &Arc<Server>,
+    _options: (IpAddr, &Tls),
+) -> hedgerow::Result<(SocketAddr, JoinHandle<()>)> {
+    let text = "expected no port for TLS in a build without the feature `tls`";
+    Err(Error::new(ErrorKind::InvalidArgument, text))
 }
 
 async fn sync_each_second(server: Arc<Server>) {

@@ -8,6 +8,8 @@ mod linearizable;
 mod replicas;
 mod scripts;
 mod slots;
+#[cfg(feature = "tls")]
+mod tls;
 mod tracking;
 mod transfers;
 mod users;

@@ -12,6 +12,7 @@ use crate::client::lock;
 use crate::glob;
 use crate::replication::{SETTINGS, Settings, name_of, old_name};
 use crate::resp::{Limits, Reply, error};
+use crate::serve::{ClientCertificates, Tls};
 use crate::server::Counters;
 use crate::session::Session;
 
@@ -108,6 +109,11 @@ const FIXED: &[&str] = &[
     "appenddirname",
     "replicaof",
     "slaveof",
+    "tls-port",
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-ca-cert-file",
+    "tls-auth-clients",
 ];
 
 /// The parameters of a running server.
@@ -226,6 +232,22 @@ impl Config {
         // Any text is right.
         let _ = self.set("masteruser", user);
         let _ = self.set("masterauth", password);
+    }
+
+    /// Tells of the options for TLS.
+    pub(crate) fn tell_tls(&self, tls: &Tls, port: u16) {
+        let text = |path: &std::path::Path| path.display().to_string();
+        let authorities = tls.ca_cert_file.as_deref().map(text);
+        let auth_clients = match tls.auth_clients {
+            ClientCertificates::Required => "yes",
+            ClientCertificates::Optional => "optional",
+            ClientCertificates::Ignored => "no",
+        };
+        self.tell("tls-port", port.to_string());
+        self.tell("tls-cert-file", text(&tls.cert_file));
+        self.tell("tls-key-file", text(&tls.key_file));
+        self.tell("tls-ca-cert-file", authorities.unwrap_or_default());
+        self.tell("tls-auth-clients", auth_clients.to_owned());
     }
 
     fn set(&self, name: &str, value: &str) -> Result<(), String> {

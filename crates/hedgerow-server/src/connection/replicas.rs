@@ -5,7 +5,6 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 
 use super::Connection;
 use super::special::read_more;
@@ -14,6 +13,7 @@ use crate::number;
 use crate::replication::{self, Request};
 use crate::resp::{Reply, error};
 use crate::store::engine_error;
+use crate::stream::Stream;
 
 /// The arguments of WAIT and WAITAOF.
 struct Wanted {
@@ -51,7 +51,7 @@ impl Connection {
     /// HEDGEROW.SYNC: what follows is between servers, until it ends.
     pub(super) async fn replicate(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut Stream,
         args: Args<'_>,
     ) -> io::Result<Reply> {
         let request = match Request::parse(args) {
@@ -59,8 +59,11 @@ impl Connection {
             Err(reply) => return Ok(reply),
         };
         self.write(stream).await?;
+        let Some(socket) = stream.plain() else {
+            return Ok(error("ERR replicas connect without TLS"));
+        };
         let session = &self.session;
-        let served = replication::serve(&session.server, &session.client, &request, stream).await;
+        let served = replication::serve(&session.server, &session.client, &request, socket).await;
         // An answer is not the end: the replica may ask for something else.
         let reply = served?;
         self.session.ends = matches!(&reply, Reply::Several(_));
@@ -71,7 +74,7 @@ impl Connection {
     /// `stream`; without it, as in a transaction, it only tells how many have.
     pub(super) async fn wait_for_replicas(
         &mut self,
-        stream: Option<&mut TcpStream>,
+        stream: Option<&mut Stream>,
         (special, args): (Special, Args<'_>),
     ) -> io::Result<Reply> {
         let server = self.session.server.clone();
@@ -122,7 +125,7 @@ impl Connection {
 
     async fn wait_for_acknowledgements(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut Stream,
         wanted: &Wanted,
         durably: bool,
     ) -> io::Result<()> {

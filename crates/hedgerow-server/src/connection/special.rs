@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
-
 use super::Connection;
 use crate::commands::{Args, Command, NO_AUTH, Run, Special, WRITE, seconds_to_wait};
 use crate::execute::{Call, Caller};
@@ -16,6 +14,7 @@ use crate::resp::{Reply, error};
 use crate::server::Server;
 use crate::session::{Queued, Watched};
 use crate::store::{DATABASES, Databases, Mode, Stop, Txn};
+use crate::stream::Stream;
 use crate::waiters::Waiter;
 
 impl Connection {
@@ -203,7 +202,7 @@ impl Connection {
     /// Waits with a command.
     pub(super) async fn wait(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut Stream,
         server: &Arc<Server>,
         command: &'static Command,
         args: Vec<Vec<u8>>,
@@ -278,13 +277,13 @@ fn nothing(command: &Command) -> Reply {
 }
 
 /// Reads what a waiting client sends. Returns false at the end.
-pub(super) async fn read_more(stream: &TcpStream, input: &mut Vec<u8>) -> io::Result<bool> {
+pub(super) async fn read_more(stream: &mut Stream, input: &mut Vec<u8>) -> io::Result<bool> {
     // A client that sends much while it waits is read later.
     if input.len() >= super::REPLY_BYTES_MAX {
         std::future::pending::<()>().await;
     }
     stream.readable().await?;
-    match stream.try_read_buf(input) {
+    match stream.try_read(input) {
         Ok(count) => Ok(count > 0),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
         Err(error) => Err(error),
