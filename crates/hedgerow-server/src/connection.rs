@@ -81,7 +81,8 @@ impl Connection {
                     if !self.read(stream)? {
                         return Ok(());
                     }
-                    self.execute_input(stream).await?;
+                    // On the heap only while it runs: most connections wait.
+                    Box::pin(self.execute_input(stream)).await?;
                 }
                 () = client.wake.notified() => {}
                 () = self.session.server.idle_too_long(&client) => return Ok(()),
@@ -465,3 +466,6 @@ fn check(session: &mut Session, command: &Command, args: Args<'_>) -> Result<(),
 
 mod replicas;
 mod special;
+
+#[cfg(test)]
+mod tests;

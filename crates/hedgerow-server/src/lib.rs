@@ -25,6 +25,7 @@ mod cluster;
 mod commands;
 mod connection;
 mod execute;
+mod freed_memory;
 mod glob;
 mod monitoring;
 mod number;

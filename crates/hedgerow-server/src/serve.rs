@@ -18,7 +18,7 @@ use crate::commands::config::{Config, Fsync};
 use crate::commands::redirect_waiters;
 use crate::server::Server;
 use crate::stream::Stream;
-use crate::{active_expiry, connection, monitoring, replication};
+use crate::{active_expiry, connection, freed_memory, monitoring, replication};
 
 /// The port for TLS, and the files that it needs. All are PEM.
 #[derive(Debug, Clone)]
@@ -191,6 +191,7 @@ async fn listen(
         tokio::spawn(active_expiry::run(server.clone())),
         tokio::spawn(sync_each_second(server.clone())),
         tokio::spawn(replication::run(server.clone())),
+        tokio::spawn(freed_memory::run(options.memory_budget)),
     ];
     if let Some(address) = options.metrics {
         let listener = TcpListener::bind(address).await.map_err(io)?;

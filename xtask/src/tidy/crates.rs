@@ -19,7 +19,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("hedgerow-copies", &["hedgerow"]),
     ("hedgerow-papers", &["hedgerow", "hedgerow-bench"]),
-    ("hedgerow-server", &["hedgerow", "hedgerow-copies"]),
+    (
+        "hedgerow-server",
+        &["hedgerow", "hedgerow-copies", "hedgerow-io"],
+    ),
     (
         "hedgerow-testkit",
         &["hedgerow", "hedgerow-copies", "hedgerow-io"],

@@ -14,6 +14,7 @@
 
 mod clock;
 mod direct;
+mod memory;
 mod open_files;
 mod read;
 mod readers;
@@ -29,6 +30,7 @@ mod system;
 mod write;
 
 pub use clock::OsClock;
+pub use memory::give_back_freed_memory;
 pub use segment::SegmentMode;
 pub use spawn::OsSpawn;
 

@@ -7,7 +7,9 @@ use crate::resp::Reply;
 use crate::store::{Answer, DATABASES, Entry, Kind, Meta, Space, Stop, Txn, elements};
 
 pub(super) fn del(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    txn.lookup_all(&args[1..])?;
+    if args.len() > 2 {
+        txn.lookup_all(&args[1..])?;
+    }
     let mut removed = 0;
     for key in &args[1..] {
         // A key may be there twice.

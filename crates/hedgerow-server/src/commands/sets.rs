@@ -41,7 +41,7 @@ fn prefetch(txn: &mut Txn<'_>, meta: &Meta, names: Args<'_>) -> Answer<Vec<bool>
 pub(super) fn sadd(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let mut entry = set(txn, args[1])?;
     let mut meta = txn.collection(&entry, Kind::Set)?;
-    if entry.exists() {
+    if entry.exists() && args.len() > 3 {
         prefetch(txn, &meta, &args[2..])?;
     }
     let (db, before) = (txn.db, meta.count);
@@ -65,7 +65,9 @@ pub(super) fn srem(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(mut meta) = entry.meta().cloned() else {
         return Ok(Reply::Integer(0));
     };
-    prefetch(txn, &meta, &args[2..])?;
+    if args.len() > 3 {
+        prefetch(txn, &meta, &args[2..])?;
+    }
     let (db, before) = (txn.db, meta.count);
     for member in &args[2..] {
         // A member may be there twice.

@@ -214,7 +214,7 @@ fn add(
         });
     }
     let mut meta = txn.collection(&entry, Kind::SortedSet)?;
-    if entry.exists() {
+    if entry.exists() && pairs.len() > 1 {
         let members: Vec<_> = pairs.iter().map(|pair| pair[1]).collect();
         scores_of(txn, &meta, &members)?;
     }
@@ -245,7 +245,9 @@ pub(super) fn zrem(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(mut meta) = entry.meta().cloned() else {
         return Ok(Reply::Integer(0));
     };
-    scores_of(txn, &meta, &args[2..])?;
+    if args.len() > 3 {
+        scores_of(txn, &meta, &args[2..])?;
+    }
     let before = meta.count;
     for member in &args[2..] {
         if let Some(score) = score_of(txn, &meta, member)? {

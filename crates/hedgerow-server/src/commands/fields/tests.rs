@@ -302,6 +302,24 @@ fn many_fields_expire_in_several_calls() {
     assert_eq!(world.times("h"), (0, 0));
 }
 
+/// Each entry is read once.
+#[test]
+fn a_write_reads_the_key_and_the_element() {
+    let world = World::new();
+    let gets = |words: &str| {
+        let before = world.db.stats().gets;
+        world.run(words);
+        world.db.stats().gets - before
+    };
+    for words in ["SADD s a", "ZADD z 1 a", "HSET h a 1"] {
+        world.run(words);
+        assert_eq!(gets(words), 2, "{words}");
+    }
+    assert_eq!(gets("SREM s a"), 2);
+    assert_eq!(gets("ZREM z a"), 2);
+    assert_eq!(gets("DEL h"), 1);
+}
+
 /// The costs of a hash without times are those of before there were any.
 #[test]
 fn a_hash_without_times_costs_nothing_more() {
