@@ -94,8 +94,8 @@ impl Client {
     }
 
     /// Calls a server that may be gone: `None` then.
-    pub(crate) fn try_call(&mut self, words: &str) -> Option<Value> {
-        let bytes = request(words);
+    pub(crate) fn try_call_words(&mut self, words: &[&str]) -> Option<Value> {
+        let bytes = request_of(words);
         self.stream.get_mut().write_all(&bytes).ok()?;
         self.try_receive()
     }

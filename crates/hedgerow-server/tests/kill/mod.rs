@@ -1,16 +1,20 @@
 //! A server is killed under clients, and has everything that it acknowledged. The server is the
 //! example `serve`, which cargo builds with the tests.
 //!
-//! `HEDGEROW_SERVER_KILLS` is the number of kills, 4 by default.
+//! `HEDGEROW_SERVER_KILLS` is the number of kills, 4 by default, each after some thousand calls.
+//! `HEDGEROW_SERVER_KILL_SECONDS` is a time in place of it; then a kill comes every few seconds.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod model;
+
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::client::{Client, Value};
+use model::{Model, calls};
 
 const CLIENTS: usize = 4;
 
@@ -46,183 +50,123 @@ impl Served {
     }
 }
 
-/// The contents of the keys of one client after its first calls.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Model {
-    string: Option<u64>,
-    pub(crate) number: u64,
-    hash: BTreeMap<String, String>,
-    list: Vec<String>,
-    scores: BTreeMap<String, u64>,
-    set: BTreeSet<String>,
+/// The moment of a kill.
+enum Until {
+    Acknowledged(u64),
+    Passed(Duration),
 }
 
-/// The call with this number, and its effect.
-pub(crate) fn call(client: usize, at: u64, model: &mut Model) -> String {
-    let name = |kind: &str| format!("{kind}{client}");
-    match at % 10 {
-        0 => {
-            model.string = Some(at);
-            format!("SET {} {at}", name("string"))
+/// How often the server is killed.
+enum Limit {
+    Kills(u64),
+    Time(Duration),
+}
+
+impl Limit {
+    fn of_environment() -> Limit {
+        let number = |name| std::env::var(name).ok().map(|it| it.parse().unwrap());
+        match number("HEDGEROW_SERVER_KILL_SECONDS") {
+            Some(seconds) => Limit::Time(Duration::from_secs(seconds)),
+            None => Limit::Kills(number("HEDGEROW_SERVER_KILLS").unwrap_or(4)),
         }
-        1 => {
-            model.number += 1;
-            format!("INCR {}", name("number"))
+    }
+
+    fn allows(&self, kills: u64, passed: Duration) -> bool {
+        match self {
+            Limit::Kills(most) => kills < *most,
+            Limit::Time(most) => passed < *most,
         }
-        2 | 3 => {
-            model.hash.insert(format!("f{}", at % 70), at.to_string());
-            format!("HSET {} f{} {at}", name("hash"), at % 70)
-        }
-        4 => {
-            model.list.push(at.to_string());
-            format!("RPUSH {} {at}", name("list"))
-        }
-        5 if at % 30 == 5 => {
-            if !model.list.is_empty() {
-                model.list.remove(0);
-            }
-            format!("LPOP {}", name("list"))
-        }
-        5 | 6 => {
-            model.scores.insert(format!("m{}", at % 50), at);
-            format!("ZADD {} {at} m{}", name("scores"), at % 50)
-        }
-        7 => {
-            model.set.insert((at % 200).to_string());
-            format!("SADD {} {}", name("set"), at % 200)
-        }
-        8 if at % 500 == 8 => {
-            model.hash.clear();
-            format!("DEL {}", name("hash"))
-        }
-        8 => {
-            model.set.remove(&(at % 130).to_string());
-            format!("SREM {} {}", name("set"), at % 130)
-        }
-        _ => {
-            model.string = None;
-            format!("DEL {}", name("string"))
+    }
+
+    fn next(&self, random: &mut fastrand::Rng) -> Until {
+        match self {
+            Limit::Kills(_) => Until::Acknowledged(random.u64(200..8_200)),
+            Limit::Time(_) => Until::Passed(Duration::from_millis(random.u64(500..4_000))),
         }
     }
 }
 
-fn texts(value: Value) -> Vec<String> {
-    match value {
-        Value::Array(items) => items.iter().map(Value::to_string).collect(),
-        other => panic!("expected an array, found {other}"),
-    }
-}
-
-fn pairs(texts: &[String]) -> impl Iterator<Item = (String, String)> {
-    texts
-        .chunks(2)
-        .map(|pair| (pair[0].clone(), pair[1].clone()))
-}
-
-/// Everything that the server has of a client.
-pub(crate) fn found(connection: &mut Client, client: usize) -> Model {
-    let number = |value: Value| value.to_string().parse().ok();
-    let scores = texts(connection.call(&format!("ZRANGE scores{client} 0 -1 WITHSCORES")));
-    let model = Model {
-        string: number(connection.call(&format!("GET string{client}"))),
-        number: number(connection.call(&format!("GET number{client}"))).unwrap_or(0),
-        hash: pairs(&texts(connection.call(&format!("HGETALL hash{client}")))).collect(),
-        list: texts(connection.call(&format!("LRANGE list{client} 0 -1"))),
-        scores: pairs(&scores)
-            .map(|(name, score)| (name, score.parse().unwrap()))
-            .collect(),
-        set: texts(connection.call(&format!("SMEMBERS set{client}")))
-            .into_iter()
-            .collect(),
-    };
-    let count = |connection: &mut Client, words: String| match connection.call(&words) {
-        Value::Integer(count) => count as usize,
-        other => panic!("expected a number, found {other}"),
-    };
-    assert_eq!(
-        count(connection, format!("HLEN hash{client}")),
-        model.hash.len()
-    );
-    assert_eq!(
-        count(connection, format!("ZCARD scores{client}")),
-        model.scores.len()
-    );
-    assert_eq!(
-        count(connection, format!("SCARD set{client}")),
-        model.set.len()
-    );
-    model
-}
-
-/// Calls until the server is gone. Returns the number of acknowledged calls.
+/// Calls until the server is gone. Returns the number of acknowledged units.
 fn work(address: SocketAddr, client: usize, done: u64, acknowledged: &AtomicU64) -> u64 {
     let mut connection = Client::connect(address);
     for at in done.. {
-        let words = call(client, at, &mut Model::default());
-        match connection.try_call(&words) {
-            Some(Value::Error(text)) => panic!("{words}: {text}"),
-            Some(_) => acknowledged.fetch_add(1, Ordering::Relaxed),
-            None => return at,
-        };
+        for words in calls(client, at) {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            match connection.try_call_words(&words) {
+                Some(Value::Error(text)) => panic!("{words:?}: {text}"),
+                Some(_) => {}
+                None => return at,
+            }
+        }
+        acknowledged.fetch_add(1, Ordering::Relaxed);
     }
     unreachable!("the server is killed")
 }
 
-#[test]
-fn what_was_acknowledged_survives_a_kill() {
-    let kills = std::env::var("HEDGEROW_SERVER_KILLS").map_or(4, |it| it.parse().unwrap());
-    let dir = tempfile::tempdir().unwrap();
-    let mut random = numbers(11);
-    let mut done = [0; CLIENTS];
-    for kill in 0..kills {
-        let served = Served::begin(dir.path());
-        let address = served.address;
-        let acknowledged = AtomicU64::new(0);
-        let until = random() % 8_000 + 200;
-        let reached: Vec<u64> = std::thread::scope(|scope| {
-            let acknowledged = &acknowledged;
-            let clients = done.iter().enumerate();
-            let clients: Vec<_> = clients
-                .map(|(client, done)| {
-                    let done = *done;
-                    scope.spawn(move || work(address, client, done, acknowledged))
-                })
-                .collect();
-            while acknowledged.load(Ordering::Relaxed) < until {
-                std::thread::yield_now();
-            }
-            served.kill();
-            clients.into_iter().map(|it| it.join().unwrap()).collect()
+/// Lets clients work until a moment, and kills the server. Returns what each client has reached.
+fn work_and_kill(served: Served, done: &[u64; CLIENTS], until: &Until) -> Vec<u64> {
+    let (address, acknowledged) = (served.address, AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let acknowledged = &acknowledged;
+        let clients = done.iter().enumerate().map(|(client, done)| {
+            let done = *done;
+            scope.spawn(move || work(address, client, done, acknowledged))
         });
+        let clients: Vec<_> = clients.collect();
+        let all = || acknowledged.load(Ordering::Relaxed);
+        match until {
+            Until::Acknowledged(count) => {
+                while all() < *count {
+                    std::thread::yield_now();
+                }
+            }
+            Until::Passed(time) => std::thread::sleep(*time),
+        }
+        served.kill();
+        clients.into_iter().map(|it| it.join().unwrap()).collect()
+    })
+}
+
+#[test]
+#[allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "kills come at moments, and their number is told"
+)]
+fn what_was_acknowledged_survives_a_kill() {
+    let (limit, began) = (Limit::of_environment(), Instant::now());
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut done = [0; CLIENTS];
+    let mut models: [Model; CLIENTS] = Default::default();
+    let mut kills = 0;
+    while limit.allows(kills, began.elapsed()) {
+        let served = Served::begin(dir.path());
+        let reached = work_and_kill(served, &done, &limit.next(&mut random));
+        kills += 1;
         let served = Served::begin(dir.path());
         let mut connection = Client::connect(served.address);
         for (client, reached) in reached.into_iter().enumerate() {
-            let found = found(&mut connection, client);
-            let mut model = Model::default();
-            for at in 0..reached {
-                call(client, at, &mut model);
-            }
-            // The call without a reply may have had its effect.
+            let model = &mut models[client];
+            (done[client]..reached).for_each(|at| model.apply(at));
+            let found = Model::found(&mut connection, client);
+            // The unit without a reply may have had its effect.
             done[client] = reached;
-            if found != model {
-                call(client, reached, &mut model);
+            if found != *model {
+                model.apply(reached);
                 done[client] += 1;
             }
             assert_eq!(
-                found, model,
-                "client {client}, kill {kill}, after {reached} calls"
+                found, *model,
+                "client {client}, kill {kills}, after {reached} units"
             );
         }
+        let keys: usize = models.iter().map(Model::keys).sum();
+        // What has expired is removed soon.
+        let is_right = |_| connection.call("DBSIZE") == Value::Integer(keys as i64);
+        assert!((0..100_000).any(is_right), "expected {keys} keys");
         served.kill();
     }
-}
-
-/// Random numbers that a seed repeats.
-pub(crate) fn numbers(mut state: u64) -> impl FnMut() -> u64 {
-    move || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        state >> 33
-    }
+    let acknowledged: u64 = done.iter().sum();
+    println!("{kills} kills, {acknowledged} acknowledged units of calls");
 }

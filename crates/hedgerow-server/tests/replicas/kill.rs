@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::model::{Model, call, found, numbers};
 use super::{contents, fact, follow, until, until_equal};
 use crate::client::{Client, Value};
-use crate::kill::{Model, Served, call, found, numbers};
+use crate::kill::Served;
 
 const CLIENTS: usize = 4;
 /// A client waits for the replica after so many calls.

@@ -1,6 +1,7 @@
 //! Replicas: copies, commits, roles, and what clients see of them.
 
 mod kill;
+mod model;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
