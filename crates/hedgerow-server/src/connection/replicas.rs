@@ -5,7 +5,6 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-
 use super::Connection;
 use super::special::read_more;
 use crate::commands::{Args, Special};

@@ -94,6 +94,11 @@ impl Client {
     }
 
     /// Calls a server that may be gone: `None` then.
+    pub(crate) fn try_call(&mut self, words: &str) -> Option<Value> {
+        self.try_call_words(&words.split(' ').collect::<Vec<_>>())
+    }
+
+    /// Calls a server that may be gone: `None` then.
     pub(crate) fn try_call_words(&mut self, words: &[&str]) -> Option<Value> {
         let bytes = request_of(words);
         self.stream.get_mut().write_all(&bytes).ok()?;
