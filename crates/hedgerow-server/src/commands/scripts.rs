@@ -179,6 +179,14 @@ fn run_in_machine(
     }
 }
 
+/// Refuses what says of itself that it may write, if nothing may. Others fail when they write.
+fn refuse_writer(txn: &Txn<'_>, may_write: bool) -> Answer<()> {
+    match txn.refusal {
+        Some(text) if may_write => Err(Stop::reply(text)),
+        _ => Ok(()),
+    }
+}
+
 fn run_script(
     txn: &mut Txn<'_>,
     program: &Program,
@@ -188,6 +196,7 @@ fn run_script(
     let (keys, rest) = split(args)?;
     let shebang = program.shebang.as_ref();
     let only_reads = only_reads || shebang.is_some_and(|it| it.flags.only_reads());
+    refuse_writer(txn, shebang.is_some() && !only_reads)?;
     run_in_machine(txn, (keys, only_reads, false), |machine, calls, watch| {
         machine.run_script(program, (keys, rest), calls, watch)
     })
@@ -221,6 +230,7 @@ pub(super) fn fcall(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         let text = "ERR Can not execute a script with write flag using *_ro command.";
         return Err(Stop::reply(text));
     }
+    refuse_writer(txn, !only_reads)?;
     let name = function.name.as_str();
     run_in_machine(txn, (keys, only_reads, true), |machine, calls, watch| {
         machine.run_function((name, &libraries), (keys, rest), calls, watch)

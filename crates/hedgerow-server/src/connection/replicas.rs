@@ -9,7 +9,7 @@ use super::Connection;
 use super::special::read_more;
 use crate::commands::{Args, Special};
 use crate::number;
-use crate::replication::{self, Request};
+use crate::replication::{self, Request, UNBLOCKED_TEXT};
 use crate::resp::{Reply, error};
 use crate::store::engine_error;
 use crate::stream::Stream;
@@ -114,6 +114,9 @@ impl Connection {
             if self.session.client.unblocked.load(Ordering::Acquire) > 1 {
                 return Ok(error("UNBLOCKED client unblocked via CLIENT UNBLOCK"));
             }
+            if server.replication.is_replica() {
+                return Ok(error(UNBLOCKED_TEXT));
+            }
             count = replicas.having(offset, durably);
         }
         Ok(match durably {
@@ -137,7 +140,10 @@ impl Connection {
         client.is_waiting.store(true, Ordering::Release);
         let mut result = Ok(());
         let mut is_over = false;
-        while !is_over && replicas.having(self.session.written, durably) < wanted.replicas {
+        while !is_over
+            && !server.replication.is_replica()
+            && replicas.having(self.session.written, durably) < wanted.replicas
+        {
             tokio::select! {
                 _ = acknowledged.changed() => {}
                 () = &mut ends => is_over = true,

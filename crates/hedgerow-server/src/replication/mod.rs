@@ -57,7 +57,7 @@ use state::State;
 pub(crate) use failover::begin as begin_failover;
 pub(crate) use info::{info, metrics, role, statistics};
 pub(crate) use install::finish as finish_install;
-pub(crate) use role::{replica_of, start};
+pub(crate) use role::{UNBLOCKED_TEXT, replica_of, start};
 pub(crate) use sender::{Request, serve};
 pub(crate) use settings::{SETTINGS, Settings, name_of, old_name};
 

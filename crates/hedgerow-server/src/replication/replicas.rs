@@ -100,6 +100,11 @@ impl Replicas {
         self.acknowledged.send_modify(|count| *count += 1);
     }
 
+    /// Has those look again who wait for acknowledgements: the role has changed.
+    pub(super) fn wake_waiting(&self) {
+        self.acknowledged.send_modify(|count| *count += 1);
+    }
+
     /// Changes with every acknowledgement.
     pub(crate) fn acknowledgements(&self) -> watch::Receiver<u64> {
         self.acknowledged.subscribe()

@@ -16,6 +16,10 @@ use crate::resp::{Reply, error};
 use crate::server::Server;
 use crate::store::engine_error;
 
+/// The error for clients that wait when the server becomes a replica.
+pub(crate) const UNBLOCKED_TEXT: &str = "UNBLOCKED force unblock from blocking operation, \
+                                         instance state changed (master -> replica?)";
+
 /// Goes on in the stored role, or begins in the one that the options name. Options that are the
 /// same as before change nothing: the role may have changed since.
 ///
@@ -172,15 +176,13 @@ impl Server {
         self.config.tell("replicaof", text);
     }
 
-    /// Ends the waiting of clients that would write.
+    /// Ends the waiting of clients that would write, or wait for replicas.
     pub(super) fn end_waiting(&self) {
+        self.replication.replicas.wake_waiting();
         for key in self.waiters.keys() {
             for waiter in self.waiters.of(&key) {
                 if waiter.command.has(WRITE) && waiter.give_up() {
-                    waiter.finish(error(
-                        "UNBLOCKED force unblock from blocking operation, instance state changed \
-                         (master -> replica?)",
-                    ));
+                    waiter.finish(error(UNBLOCKED_TEXT));
                 }
             }
         }

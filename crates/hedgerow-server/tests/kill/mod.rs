@@ -104,6 +104,7 @@ fn work(address: SocketAddr, client: usize, done: u64, acknowledged: &AtomicU64)
 }
 
 /// Lets clients work until a moment, and kills the server. Returns what each client has reached.
+#[allow(clippy::disallowed_methods, reason = "the moment of a kill may be a time")]
 fn work_and_kill(served: Served, done: &[u64; CLIENTS], until: &Until) -> Vec<u64> {
     let (address, acknowledged) = (served.address, AtomicU64::new(0));
     std::thread::scope(|scope| {

@@ -292,13 +292,16 @@ fn a_replica_refuses_to_write() {
     assert!(is_error(&refused, "READONLY"), "{refused}");
     let eval = ["EVAL", "return redis.call('GET', KEYS[1])", "1", "k"];
     assert_eq!(servers.clients[1].call_words(&eval), bulk("1"));
-    let library = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
+    let library = "#!lua name=l\nredis.register_function('w', function() return 2 end)\n\
+                   redis.register_function{function_name='f', callback=function() return 1 end, \
+                   flags={'no-writes'}}";
     let load = ["FUNCTION", "LOAD", library];
     let refused = servers.clients[1].call_words(&load);
     assert!(is_error(&refused, "READONLY"), "{refused}");
     servers.clients[0].call_words(&load);
     servers.until_equal(0, 1);
     until("a function", || servers.call(1, "FCALL f 0") == int(1));
+    assert!(is_error(&servers.call(1, "FCALL w 0"), "READONLY"));
     servers.call(1, "MULTI");
     assert!(is_error(&servers.call(1, "SET k 2"), "READONLY"));
     assert!(is_error(&servers.call(1, "EXEC"), "EXECABORT"));
@@ -482,6 +485,13 @@ fn a_failover_hands_over_and_loses_nothing() {
         "ERR No failover"
     ));
     let addresses: Vec<SocketAddr> = (0..3).map(|at| servers.address(at)).collect();
+    let mut waiting = Client::connect(addresses[0]);
+    waiting.send("BLPOP none 0");
+    let mut waiting_for_replicas = Client::connect(addresses[0]);
+    waiting_for_replicas.send("WAIT 3 0");
+    until("clients that wait", || {
+        servers.fact(0, "blocked_clients") == "2"
+    });
     let mut written = [0; 3];
     std::thread::scope(|scope| {
         let address = addresses[0];
@@ -533,6 +543,8 @@ fn a_failover_hands_over_and_loses_nothing() {
         }
     });
     until("the new role", || servers.fact(0, "role") == "slave");
+    assert!(is_error(&waiting.receive(), "UNBLOCKED"));
+    assert!(is_error(&waiting_for_replicas.receive(), "UNBLOCKED"));
     assert_eq!(servers.fact(1, "role"), "master");
     assert_eq!(servers.fact(0, "master_failover_state"), "no-failover");
     servers.assert_equal(1, 0);
