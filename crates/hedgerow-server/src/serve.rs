@@ -31,7 +31,7 @@ pub struct Tls {
     pub key_file: PathBuf,
     /// The certificates of the authorities that certify clients.
     pub ca_cert_file: Option<PathBuf>,
-    /// Whether clients need certificates.
+    /// The clients that need certificates.
     pub auth_clients: ClientCertificates,
 }
 
@@ -158,15 +158,7 @@ async fn listen(
     ready: impl FnOnce(SocketAddr),
 ) -> hedgerow::Result<Db> {
     let io = |error: io::Error| Error::io("listen for", &options.dir, error);
-    let only_tls = options.port == 0 && options.tls.is_some();
-    let listener = match only_tls {
-        true => None,
-        false => Some(
-            TcpListener::bind((options.bind, options.port))
-                .await
-                .map_err(io)?,
-        ),
-    };
+    let listener = listen_plain(options).await.map_err(io)?;
     let address = listener.as_ref().map(TcpListener::local_addr);
     let address = address.transpose().map_err(io)?;
     let port = address.map_or(0, |it| it.port());
@@ -177,12 +169,7 @@ async fn listen(
     config.set_primary_login(&options.primary_login);
     let limits = (port, options.memory_budget);
     let mut server = Server::new(db, (options.dir.clone(), builder), limits, (config, acl))?;
-    if let Some((file, name)) = &options.cluster {
-        let cluster = Cluster::open(file, name);
-        let cluster = cluster.map_err(|text| Error::new(ErrorKind::InvalidArgument, text))?;
-        server.config.tell("cluster-enabled", "yes".to_owned());
-        server.cluster = Some(Arc::new(cluster));
-    }
+    load_cluster(&mut server, options)?;
     let server = Arc::new(server);
     replication::start(&server, options.replica_of.as_deref()).await?;
     let mut terminate = signal(SignalKind::terminate()).map_err(io)?;
@@ -219,13 +206,38 @@ async fn listen(
             () = server.stop.notified() => break,
         }
     }
+    end(tasks).await;
+    server.end_replication().await;
+    Ok(server.db())
+}
+
+async fn end(tasks: Vec<JoinHandle<()>>) {
     for task in tasks {
         task.abort();
         // It was aborted, or has ended before.
         let _ = task.await;
     }
-    server.end_replication().await;
-    Ok(server.db())
+}
+
+/// Listens for clients without TLS, unless there is only a port for TLS.
+async fn listen_plain(options: &Options) -> io::Result<Option<TcpListener>> {
+    if options.port == 0 && options.tls.is_some() {
+        return Ok(None);
+    }
+    let listener = TcpListener::bind((options.bind, options.port)).await?;
+    Ok(Some(listener))
+}
+
+/// Reads the map of slots, if the options name one.
+fn load_cluster(server: &mut Server, options: &Options) -> hedgerow::Result<()> {
+    let Some((file, name)) = &options.cluster else {
+        return Ok(());
+    };
+    let cluster = Cluster::open(file, name);
+    let cluster = cluster.map_err(|text| Error::new(ErrorKind::InvalidArgument, text))?;
+    server.config.tell("cluster-enabled", "yes".to_owned());
+    server.cluster = Some(Arc::new(cluster));
+    Ok(())
 }
 
 /// The next connection; waits for ever without a listener.

@@ -116,6 +116,8 @@ const FIXED: &[&str] = &[
     "tls-auth-clients",
 ];
 
+const NO_INTEGER: &str = "argument couldn't be parsed into an integer";
+
 /// The parameters of a running server.
 pub(crate) struct Config {
     texts: Mutex<BTreeMap<String, String>>,
@@ -256,16 +258,14 @@ impl Config {
         }
         let number = || {
             let whole = value.parse::<u64>().ok();
-            whole.ok_or_else(|| "argument couldn't be parsed into an integer".to_owned())
+            whole.ok_or_else(|| NO_INTEGER.to_owned())
         };
         let mut text = value.to_owned();
         match name {
             "appendfsync" => {
                 let one_of = "argument(s) must be one of the following: everysec, always, no";
-                self.fsync.store(
-                    Fsync::parse(value).ok_or(one_of)? as usize,
-                    Ordering::Relaxed,
-                );
+                let fsync = Fsync::parse(value).ok_or(one_of)?;
+                self.fsync.store(fsync as usize, Ordering::Relaxed);
             }
             "acl-pubsub-default" => one_of(value, &["allchannels", "resetchannels"])?,
             "acllog-max-len" => drop(number()?),
@@ -284,9 +284,8 @@ impl Config {
                 text = bytes.to_string();
             }
             "slowlog-log-slower-than" => {
-                let wrong = "argument couldn't be parsed into an integer";
-                self.slow_micros
-                    .store(value.parse().map_err(|_| wrong)?, Ordering::Relaxed);
+                let micros = value.parse().map_err(|_| NO_INTEGER)?;
+                self.slow_micros.store(micros, Ordering::Relaxed);
             }
             "slowlog-max-len" => self
                 .slow_entries

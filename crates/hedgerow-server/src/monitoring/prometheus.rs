@@ -42,35 +42,11 @@ pub(super) fn text(server: &Server) -> String {
 }
 
 fn of_server(server: &Server, samples: &mut Samples) {
-    let clients = server.clients.all();
-    let waiting = clients
-        .iter()
-        .filter(|it| it.is_waiting.load(Ordering::Relaxed));
-    let waiting = waiting.count();
-    let load = |it: &std::sync::atomic::AtomicU64| it.load(Ordering::Relaxed);
-    for (name, help, value) in [
-        ("clients", "Connected clients.", clients.len()),
-        (
-            "clients_waiting",
-            "Clients in a command that waits.",
-            waiting,
-        ),
-        (
-            "clients_max",
-            "The most clients at once.",
-            server.config.clients_max(),
-        ),
-        (
-            "client_buffer_bytes",
-            "Bytes of requests and replies that wait.",
-            server.buffers.bytes(),
-        ),
-    ] {
-        samples.gauge(&format!("hedgerow_server_{name}"), help, value as u64);
-    }
+    of_clients(server, samples);
     for (name, help, value) in crate::replication::metrics(server) {
         samples.gauge(&format!("hedgerow_server_{name}"), help, value);
     }
+    let load = |it: &std::sync::atomic::AtomicU64| it.load(Ordering::Relaxed);
     let seconds = server.since.elapsed().as_secs();
     samples.gauge(
         "hedgerow_server_uptime_seconds",
@@ -104,6 +80,34 @@ fn of_server(server: &Server, samples: &mut Samples) {
     samples.head("hedgerow_server_keys", "gauge", "Keys of a database.");
     for (db, keys) in sizes(server) {
         samples.one("hedgerow_server_keys", &format!("db=\"{db}\""), keys);
+    }
+}
+
+fn of_clients(server: &Server, samples: &mut Samples) {
+    let clients = server.clients.all();
+    let waiting = clients
+        .iter()
+        .filter(|it| it.is_waiting.load(Ordering::Relaxed));
+    let waiting = waiting.count();
+    for (name, help, value) in [
+        ("clients", "Connected clients.", clients.len()),
+        (
+            "clients_waiting",
+            "Clients in a command that waits.",
+            waiting,
+        ),
+        (
+            "clients_max",
+            "The most clients at once.",
+            server.config.clients_max(),
+        ),
+        (
+            "client_buffer_bytes",
+            "Bytes of requests and replies that wait.",
+            server.buffers.bytes(),
+        ),
+    ] {
+        samples.gauge(&format!("hedgerow_server_{name}"), help, value as u64);
     }
 }
 

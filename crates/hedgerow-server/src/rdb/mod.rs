@@ -227,7 +227,8 @@ fn strings(out: &mut Vec<u8>, kind: u8, items: &[Vec<u8>]) {
     items.iter().for_each(|item| string(out, item));
 }
 
-/// The first time, then each field behind its time: 0 for none, or the distance from the first and 1.
+/// The first time, then each field behind its time: 0 for none, or 1 and the distance from the
+/// first.
 fn expiring_hash(out: &mut Vec<u8>, fields: &[TimedField]) {
     let times = fields.iter().map(|it| it.2).filter(|it| *it > 0);
     let first = times.min().unwrap_or(0);

@@ -8,7 +8,8 @@
 //!   version 8   the prefix of its elements, never used twice
 //!   count   8   of its elements
 //!   head    8   lists: the place of the first element
-//!   fields 16   hashes with bit 6: the number of fields that expire, and a time before which none does
+//!   fields 16   hashes with bit 6: the number of fields that expire, and a time before which
+//!               none does
 //!   ids    48   streams: the first, the last and the highest deleted id
 //!   added   8   streams: the entries that were ever added
 //! ```

@@ -6,7 +6,7 @@
 //! | `server` | `n` and a generation | the number of keys of a database, by `add_i64` |
 //! | `m<g>` | hash(4) . key | [`Meta`]: type, expiry, then the string, or version and counts |
 //! | `e<g>` | version(8) . hash(4) . field | fields of hashes, members of sets and sorted sets |
-//! | `s<g>` | version(8) . place | elements of lists, scores of sorted sets, times of fields of hashes |
+//! | `s<g>` | version(8) . place | elements of lists, scores of sorted sets, times of fields |
 //! | `t<g>` | time of expiry(8) . key | nothing: [`times`] |
 //!
 //! `g` is the generation of a database: FLUSHDB gives it another one, SWAPDB exchanges two. All

@@ -56,7 +56,7 @@ enum Until {
     Passed(Duration),
 }
 
-/// How often the server is killed.
+/// The end of the kills.
 enum Limit {
     Kills(u64),
     Time(Duration),
@@ -104,7 +104,10 @@ fn work(address: SocketAddr, client: usize, done: u64, acknowledged: &AtomicU64)
 }
 
 /// Lets clients work until a moment, and kills the server. Returns what each client has reached.
-#[allow(clippy::disallowed_methods, reason = "the moment of a kill may be a time")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the moment of a kill may be a time"
+)]
 fn work_and_kill(served: Served, done: &[u64; CLIENTS], until: &Until) -> Vec<u64> {
     let (address, acknowledged) = (served.address, AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -163,7 +166,7 @@ fn what_was_acknowledged_survives_a_kill() {
             );
         }
         let keys: usize = models.iter().map(Model::keys).sum();
-        // What has expired is removed soon.
+        // Soon the server removes all that has expired.
         let is_right = |_| connection.call("DBSIZE") == Value::Integer(keys as i64);
         assert!((0..100_000).any(is_right), "expected {keys} keys");
         served.kill();

@@ -163,7 +163,7 @@ fn strangers_are_refused() {
         let mut stream = connect(served.address, &authority, refused);
         assert!(ping(&mut stream).is_err());
     }
-    // What is no TLS gets no reply.
+    // Bytes that are no TLS get no reply.
     let mut plain = TcpStream::connect(served.address).unwrap();
     plain.write_all(b"PING\r\n").unwrap();
     let mut reply = Vec::new();
