@@ -1,13 +1,13 @@
 //! Giving memory back to the system that bursts of clients have used and freed.
 //!
-//! The allocator keeps freed memory in each of its parts, so after a burst on many connections the
-//! process would stay as large as it was at its largest. While the process takes more than the
-//! budget of the engine and [`MORE_BYTES`], what is free is given back, and seldom if that is
-//! little: it stops allocations for milliseconds.
+//! The allocator keeps freed memory in each of its arenas, so after a burst on many connections the
+//! process would stay as large as it was at its largest. So it has few arenas. While the process
+//! takes more than the budget of the engine and [`MORE_BYTES`], what is free is given back, and
+//! seldom if that is little: it stops allocations for milliseconds.
 
 use std::time::Duration;
 
-use hedgerow_io::os::give_back_freed_memory;
+use hedgerow_io::os::{give_back_freed_memory, limit_arenas};
 
 /// The bytes of a process beside the budget below which nothing is given back: its program, the
 /// mapped ends of the log, stacks, connections.
@@ -16,6 +16,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The pauses after freed memory was given back: few if it was much.
 const PAUSES: [u32; 2] = [5, 60];
 const MUCH_BYTES: u64 = 8 << 20;
+
+/// The threads that share an arena. On 2 processors one arena for all costs nothing measurable.
+const THREADS_PER_ARENA: usize = 4;
+
+/// Lets threads that run commands share what others have freed. Called before they begin.
+pub(crate) fn share(threads: usize) {
+    limit_arenas(threads.div_ceil(THREADS_PER_ARENA));
+}
 
 /// Looks at the memory of the process until the server ends.
 pub(crate) async fn run(budget: u64) {

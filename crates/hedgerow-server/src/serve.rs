@@ -105,6 +105,7 @@ impl Options {
 
 /// Serves until SIGTERM, SIGINT or SHUTDOWN. `ready` is told the address when clients can connect,
 /// that for TLS if there is no other. At the end everything is durable and the database is closed.
+/// The allocator of glibc has few arenas from then on, and gives freed memory back.
 ///
 /// # Errors
 /// `InvalidArgument` for an address that needs a password, and for files of TLS that are not what
@@ -129,6 +130,7 @@ pub fn serve(options: Options, ready: impl FnOnce(SocketAddr)) -> hedgerow::Resu
         options.threads
     };
     let io = |error: io::Error| Error::io("serve", &options.dir, error);
+    freed_memory::share(threads);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("hedgerow-serve")

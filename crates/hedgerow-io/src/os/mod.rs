@@ -30,7 +30,7 @@ mod system;
 mod write;
 
 pub use clock::OsClock;
-pub use memory::give_back_freed_memory;
+pub use memory::{give_back_freed_memory, limit_arenas};
 pub use segment::SegmentMode;
 pub use spawn::OsSpawn;
 
