@@ -26,8 +26,16 @@ pub(crate) enum Reply {
     /// No array.
     NullArray,
     /// True or false; a number in version 2.
+    #[cfg_attr(
+        not(feature = "lua"),
+        expect(dead_code, reason = "only scripts make it")
+    )]
     Boolean(bool),
     /// The digits of a number of any length; bytes in version 2.
+    #[cfg_attr(
+        not(feature = "lua"),
+        expect(dead_code, reason = "only scripts make it")
+    )]
     BigNumber(Vec<u8>),
     /// A float; text in version 2.
     Double(f64),

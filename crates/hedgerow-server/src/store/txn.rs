@@ -38,6 +38,10 @@ pub(crate) enum Stop {
     /// The database must be made first.
     Database(usize),
     /// The command touches keys that it has not named, so it has to hold all.
+    #[cfg_attr(
+        not(feature = "lua"),
+        expect(dead_code, reason = "only scripts make it")
+    )]
     AllKeys,
 }
 
