@@ -12,7 +12,7 @@ use super::wire::Wire;
 use crate::clock;
 use crate::commands::config::Fsync;
 use crate::server::Server;
-use crate::store::{DATABASES, Effects, MAP, SERVER, generation_of};
+use crate::store::{Effects, MAP, SERVER, generation_of};
 
 /// Everything applied is durable after this time.
 const SYNC_EACH: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ impl<'a> Durable<'a> {
 /// The things to tell when commits were applied.
 pub(super) struct Changed<'a> {
     server: &'a Arc<Server>,
-    /// Somebody watches keys, or waits for them.
+    /// Somebody watches keys, tracks them, or waits for them.
     has_listeners: bool,
     keys: Vec<(usize, Vec<u8>)>,
     map: bool,
@@ -80,7 +80,7 @@ impl<'a> Changed<'a> {
     pub(super) fn new(server: &'a Arc<Server>) -> Changed<'a> {
         Changed {
             server,
-            has_listeners: server.watches.count() > 0 || server.waiters.count() > 0,
+            has_listeners: has_listeners(server),
             keys: Vec::new(),
             map: false,
             libraries: false,
@@ -108,12 +108,13 @@ impl<'a> Changed<'a> {
         }
     }
 
-    pub(super) fn tell(mut self) -> hedgerow::Result<()> {
+    pub(super) fn tell(self) -> hedgerow::Result<()> {
         if self.map {
             self.server.databases().reload()?;
-            let dbs: Vec<usize> = (0..DATABASES).collect();
-            self.keys.extend(self.server.watches.keys_of(&dbs));
-            self.keys.extend(self.server.waiters.keys());
+        }
+        // Who began to listen meanwhile may have seen the state before.
+        if self.map || !self.has_listeners && has_listeners(self.server) {
+            self.server.touch_everything();
         }
         if self.libraries {
             load_libraries(self.server)?;
@@ -122,13 +123,20 @@ impl<'a> Changed<'a> {
             return Ok(());
         }
         self.server.watches.touch(&self.keys);
+        // Its writer is a client of the primary.
+        let changed = self.keys.iter().map(|(_, key)| (0, key.clone()));
         let effects = Effects {
+            changed: changed.collect(),
             ready: self.keys,
             ..Effects::default()
         };
         Handle::current().block_on(self.server.announce(effects));
         Ok(())
     }
+}
+
+fn has_listeners(server: &Server) -> bool {
+    server.watches.count() > 0 || server.waiters.count() > 0 || server.tracking.is_used()
 }
 
 #[cfg(feature = "lua")]

@@ -264,12 +264,13 @@ impl Server {
         stored_offset(&db)
     }
 
-    /// Everything may have changed: those who watch keys, or wait for them, look again.
+    /// Everything may have changed: those who watch keys, track them, or wait for them, look again.
     fn touch_everything(self: &Arc<Server>) {
         let dbs: Vec<usize> = (0..crate::store::DATABASES).collect();
         self.watches.touch(&self.watches.keys_of(&dbs));
         let effects = crate::store::Effects {
             ready: self.waiters.keys(),
+            flushed: true,
             ..crate::store::Effects::default()
         };
         tokio::runtime::Handle::current().block_on(self.announce(effects));

@@ -466,6 +466,16 @@ fn messages_changes_and_waits_reach_the_clients_of_a_replica() {
     servers.call(1, "MULTI");
     servers.call(1, "GET k");
     assert_eq!(servers.call(1, "EXEC"), Value::Null);
+    let mut tracker = servers.all[1].as_ref().unwrap().client();
+    tracker.waits_at_most(60);
+    tracker.call("HELLO 3");
+    tracker.call("CLIENT TRACKING ON");
+    let told = |keys| Value::Array(vec![bulk("invalidate"), keys]);
+    assert_eq!(tracker.call("GET k"), bulk("2"));
+    servers.call(0, "SET k 3");
+    assert_eq!(tracker.receive(), told(Value::bulks(["k"])));
+    servers.call(0, "FLUSHALL");
+    assert_eq!(tracker.receive(), told(Value::Null));
     servers.end();
 }
 
