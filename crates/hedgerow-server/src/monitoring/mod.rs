@@ -26,6 +26,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use crate::serve::next_of;
 use crate::server::Server;
 
 const PAGE: &str = include_str!("page.html");
@@ -41,17 +42,11 @@ pub(crate) async fn run(server: Arc<Server>, listener: TcpListener) {
         let Ok(permit) = free.clone().acquire_owned().await else {
             return;
         };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let server = server.clone();
-                tokio::spawn(async move {
-                    serve(server, stream).await;
-                    drop(permit);
-                });
-            }
-            // No more files, for example; others may end.
-            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-        }
+        let (stream, server) = (next_of(Some(&listener)).await, server.clone());
+        tokio::spawn(async move {
+            serve(server, stream).await;
+            drop(permit);
+        });
     }
 }
 
