@@ -16,24 +16,28 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The keys that are removed together.
 const KEYS: usize = 64;
 
-/// Not in the table, since no client can call them.
-static EXPIRE_DUE: Command = Command {
-    name: "del",
-    arity: -1,
-    flags: WRITE,
-    keys: Keys::Range(0, -1, 1),
-    run: Run::Data(expire_due),
-    summary: "Removes keys that have expired.",
-};
+/// A command that is not in the table, since no client can call it.
+const fn removal(name: &'static str, run: Run, summary: &'static str) -> Command {
+    Command {
+        name,
+        arity: -1,
+        flags: WRITE,
+        keys: Keys::Range(0, -1, 1),
+        run,
+        summary,
+    }
+}
 
-static EXPIRE_FIELDS_DUE: Command = Command {
-    name: "hdel",
-    arity: -1,
-    flags: WRITE,
-    keys: Keys::Range(0, -1, 1),
-    run: Run::Data(expire_fields_due),
-    summary: "Removes fields of hashes that have expired.",
-};
+static EXPIRE_DUE: Command = removal(
+    "del",
+    Run::Data(expire_due),
+    "Removes keys that have expired.",
+);
+static EXPIRE_FIELDS_DUE: Command = removal(
+    "hdel",
+    Run::Data(expire_fields_due),
+    "Removes fields of hashes that have expired.",
+);
 
 /// Removes what is due until the server ends.
 pub(crate) async fn run(server: Arc<Server>) {

@@ -138,33 +138,20 @@ impl Value {
 
     /// The value as parts of so many bytes, about. Strings and streams are one part.
     pub(crate) fn split(&self, bytes: usize) -> Vec<Cow<'_, Value>> {
+        fn chunks<T: Clone>(
+            items: &[T],
+            parts: usize,
+            of: fn(Vec<T>) -> Value,
+        ) -> Vec<Cow<'static, Value>> {
+            let chunks = items.chunks(items.len().div_ceil(parts).max(1));
+            chunks.map(|it| Cow::Owned(of(it.to_vec()))).collect()
+        }
         let parts = self.bytes().div_ceil(bytes).max(1);
-        let of = |count: usize| count.div_ceil(parts).max(1);
         match self {
-            Value::List(items) if parts > 1 => {
-                let parts = items.chunks(of(items.len()));
-                parts
-                    .map(|it| Cow::Owned(Value::List(it.to_vec())))
-                    .collect()
-            }
-            Value::Set(members) if parts > 1 => {
-                let parts = members.chunks(of(members.len()));
-                parts
-                    .map(|it| Cow::Owned(Value::Set(it.to_vec())))
-                    .collect()
-            }
-            Value::Hash(fields) if parts > 1 => {
-                let parts = fields.chunks(of(fields.len()));
-                parts
-                    .map(|it| Cow::Owned(Value::Hash(it.to_vec())))
-                    .collect()
-            }
-            Value::SortedSet(members) if parts > 1 => {
-                let parts = members.chunks(of(members.len()));
-                parts
-                    .map(|it| Cow::Owned(Value::SortedSet(it.to_vec())))
-                    .collect()
-            }
+            Value::List(items) if parts > 1 => chunks(items, parts, Value::List),
+            Value::Set(members) if parts > 1 => chunks(members, parts, Value::Set),
+            Value::Hash(fields) if parts > 1 => chunks(fields, parts, Value::Hash),
+            Value::SortedSet(members) if parts > 1 => chunks(members, parts, Value::SortedSet),
             whole => vec![Cow::Borrowed(whole)],
         }
     }
