@@ -23,7 +23,8 @@ impl Op {
                 operand,
                 synced,
             } => write!(f, "merge {keyspace} {key} {operand}{}", sync(*synced)),
-            other => unreachable!("{other} is printed elsewhere"),
+            // By `Debug`: its `Display` would come here again.
+            other => unreachable!("{other:?} is printed elsewhere"),
         }
     }
 }
