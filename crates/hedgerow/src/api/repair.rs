@@ -48,7 +48,7 @@ use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::{Engine, log_dir};
 use crate::tree::partition::tables_dir;
 use crate::tree::snapshot_list::Held;
-use crate::tree::version::edit::{Change, KeyspaceDescription};
+use crate::tree::version::edit::{Change, KeyspaceChange, KeyspaceDescription};
 use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
 use crate::tree::version::state::State;
@@ -217,7 +217,7 @@ fn describe(
         }
         state.apply(&keyspace.creation(id))?;
         if let Some(&ms) = known.times_to_live.get(&id) {
-            state.apply(&Change::SetTimeToLive { id, ms })?;
+            state.apply(&Change::Keyspace(id, KeyspaceChange::SetTimeToLive(ms)))?;
         }
     }
     state.apply(&Change::Clock { ms: known.clock })?;

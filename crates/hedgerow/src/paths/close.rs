@@ -9,7 +9,7 @@ use crate::base::runtime::lock;
 use crate::group_filter;
 use crate::paths::group_filters;
 use crate::tree::engine::{Engine, KeyspaceState};
-use crate::tree::version::edit::Change;
+use crate::tree::version::edit::{Change, KeyspaceChange};
 
 impl Engine {
     /// Closes once; a later call does nothing. The workers first finish the calls in their queues.
@@ -63,8 +63,8 @@ impl Engine {
                 .iter()
                 .map(|partition| partition.tree().version.entries());
             let operations = state.facts.operations.note(entries.sum())?;
-            let id = state.facts.id;
-            Some(Change::Operations { id, operations })
+            let change = KeyspaceChange::Operations(operations);
+            Some(Change::Keyspace(state.facts.id, change))
         };
         catalog.states.values().filter_map(note).collect()
     }

@@ -16,7 +16,7 @@ use crate::paths::slots;
 use crate::paths::write;
 use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer};
 use crate::tree::partition::Partition;
-use crate::tree::version::edit::{Change, KeyspaceDescription};
+use crate::tree::version::edit::{Change, KeyspaceChange, KeyspaceDescription};
 
 /// Creates the missing ones of these keyspaces by one edit. Returns all of them.
 pub(crate) fn create(
@@ -76,9 +76,9 @@ fn log_edit(engine: &Arc<Engine>, mut edit: Vec<Change>) -> Result<()> {
 /// The change that gives a keyspace the merge operator of a layout, if it has none.
 pub(crate) fn missing_operator(cell: &KeyspaceCell, layout: &Layout) -> Option<Change> {
     let name = layout.merge_operator.as_deref()?.to_owned();
-    let id = cell.facts.id;
     let has_none = cell.facts.layout().merge_operator.is_none();
-    has_none.then_some(Change::SetMergeOperator { id, name })
+    let change = KeyspaceChange::SetMergeOperator(name);
+    has_none.then_some(Change::Keyspace(cell.facts.id, change))
 }
 
 /// Describes a new keyspace, with ids for its partitions.
@@ -132,8 +132,7 @@ pub(crate) fn drop_keyspace(engine: &Arc<Engine>, name: &str) -> Result<()> {
         let cell = cell.ok_or_else(|| {
             Error::invalid(format!("expected a keyspace, found none named `{name}`"))
         })?;
-        let id = cell.facts.id;
-        replace_trees(engine, &cell, None, vec![Change::DropKeyspace { id }])?;
+        replace_trees(engine, &cell, None, KeyspaceChange::Drop, Vec::new())?;
     }
     engine.release_log();
     engine.remove_obsolete();
@@ -161,8 +160,8 @@ pub(crate) fn rename(engine: &Arc<Engine>, from: &str, to: &str) -> Result<()> {
     if from == to {
         return Ok(());
     }
-    let (id, name) = (cell.facts.id, to.to_owned());
-    log_edit(engine, vec![Change::RenameKeyspace { id, name }])?;
+    let change = KeyspaceChange::Rename(to.to_owned());
+    log_edit(engine, vec![Change::Keyspace(cell.facts.id, change)])?;
     cell.facts.rename(to);
     catalog.keyspaces.insert(to.to_owned(), cell);
     engine.set_catalog(catalog);
@@ -174,12 +173,12 @@ pub(crate) fn set_time_to_live(engine: &Arc<Engine>, cell: &KeyspaceCell, ms: u6
     engine.writer()?;
     let _one = lock(&engine.whole_trees);
     cell.check_not_dropped()?;
-    let id = cell.facts.id;
     if ms > 0 {
         // The edit stores the time, so that a kill leaves tables that are known to expire.
         engine.expiry.note_use();
     }
-    log_edit(engine, vec![Change::SetTimeToLive { id, ms }])?;
+    let change = KeyspaceChange::SetTimeToLive(ms);
+    log_edit(engine, vec![Change::Keyspace(cell.facts.id, change)])?;
     cell.facts.set_time_to_live(ms);
     Ok(())
 }
@@ -215,13 +214,9 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
             ..TreeEdit::new(id)
         })
     });
-    let mut edit: Vec<_> = deep.collect();
-    let replaced = Change::ReplacePartitions {
-        id: cell.facts.id,
-        partitions: ids,
-    };
-    edit.insert(0, replaced);
-    replace_trees(engine, cell, Some(new), edit)?;
+    let deep = deep.collect();
+    let change = KeyspaceChange::ReplacePartitions(ids);
+    replace_trees(engine, cell, Some(new), change, deep)?;
     drop(whole_trees);
     engine.release_log();
     engine.remove_obsolete();
@@ -236,9 +231,12 @@ fn replace_trees(
     engine: &Arc<Engine>,
     cell: &Arc<KeyspaceCell>,
     new: Option<Arc<KeyspaceState>>,
-    mut edit: Vec<Change>,
+    change: KeyspaceChange,
+    of_trees: Vec<Change>,
 ) -> Result<()> {
     let writer = engine.writer()?;
+    let mut edit = vec![Change::Keyspace(cell.facts.id, change)];
+    edit.extend(of_trees);
     let rerouting = write::begin_rerouting(engine)?;
     engine.publisher.wait(rerouting.0.seqno.0 - 1);
     writer.log.sync_through(rerouting.0.log_end)?;

@@ -12,7 +12,7 @@ use crate::base::options::Design;
 use crate::base::stats::Event;
 use crate::design::in_force::DesignInForce;
 use crate::tree::engine::{Engine, KeyspaceCell};
-use crate::tree::version::edit::Change;
+use crate::tree::version::edit::{Change, KeyspaceChange};
 
 /// Puts a design in force. Returns false, and does nothing, if it is in force already. The caller
 /// settles the trees.
@@ -28,10 +28,7 @@ pub(crate) fn put_in_force(engine: &Engine, cell: &KeyspaceCell, design: Design)
         if from == design {
             return Ok(false);
         }
-        let change = Change::SetDesign {
-            id: facts.id,
-            design: design.clone(),
-        };
+        let change = Change::Keyspace(facts.id, KeyspaceChange::SetDesign(design.clone()));
         engine.log_edit(writer, &mut manifest, vec![change])?;
         facts.operations.retuned();
         let active = engine.memory.plan().active();

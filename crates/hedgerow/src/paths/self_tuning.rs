@@ -21,7 +21,7 @@ use crate::base::stats::{Event, KeyspaceStats, LevelStats, Operations};
 use crate::design::advisor::{Adoption, Constraints, Workload, adoption, is_due};
 use crate::tree::engine::{Engine, KeyspaceCell};
 use crate::tree::partition::Partition;
-use crate::tree::version::edit::Change;
+use crate::tree::version::edit::{Change, KeyspaceChange};
 
 /// Turns self-tuning of a keyspace on or off, durably.
 pub(crate) fn set(engine: &Arc<Engine>, cell: &KeyspaceCell, on: bool) -> Result<()> {
@@ -32,7 +32,7 @@ pub(crate) fn set(engine: &Arc<Engine>, cell: &KeyspaceCell, on: bool) -> Result
     if facts.tunes_itself.load(Ordering::Acquire) == on {
         return Ok(());
     }
-    let change = Change::SetSelfTuning { id: facts.id, on };
+    let change = Change::Keyspace(facts.id, KeyspaceChange::SetSelfTuning(on));
     engine.log_edit(writer, &mut manifest, vec![change])?;
     facts.tunes_itself.store(on, Ordering::Release);
     Ok(())

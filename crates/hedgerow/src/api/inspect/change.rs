@@ -7,8 +7,7 @@ use crate::base::stats::Operations;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit as RecordedTreeEdit};
 use crate::table::TableFacts;
 use crate::tree::version::edit as recorded;
-use crate::tree::version::edit::Slot;
-use crate::tree::version::edit::Written;
+use crate::tree::version::edit::{KeyspaceChange, Slot, Written};
 use crate::tree::version::places::Places;
 
 /// One change of the description of a database.
@@ -200,18 +199,8 @@ impl From<&recorded::Change> for Change {
                 partitions: keyspace.partitions,
                 depth: keyspace.depth,
             },
-            Recorded::RenameKeyspace { id, name } => Change::RenameKeyspace { id, name },
-            Recorded::SetMergeOperator { id, name } => Change::SetMergeOperator { id, name },
-            Recorded::SetTimeToLive { id, ms } => Change::SetTimeToLive { id, ms },
+            Recorded::Keyspace(id, change) => of_keyspace(id, change),
             Recorded::Clock { ms } => Change::Clock { ms },
-            Recorded::DropKeyspace { id } => Change::DropKeyspace { id },
-            Recorded::ReplacePartitions { id, partitions } => {
-                Change::ReplacePartitions { id, partitions }
-            }
-            Recorded::SetDesign { id, design } => Change::SetDesign { id, design },
-            Recorded::Operations { id, operations } => Change::Operations { id, operations },
-            Recorded::Written { id, written } => Change::Written { id, written },
-            Recorded::SetSelfTuning { id, on } => Change::SetSelfTuning { id, on },
             Recorded::SetPlaces(places) => Change::SetPlaces(places),
             Recorded::Tree(edit) => Change::Tree(edit.into()),
             Recorded::Counters {
@@ -234,6 +223,22 @@ impl From<&recorded::Change> for Change {
             },
             Recorded::FeedStart { segment, at } => Change::FeedStart { segment, at },
         }
+    }
+}
+
+fn of_keyspace(id: KeyspaceId, change: KeyspaceChange) -> Change {
+    match change {
+        KeyspaceChange::Drop => Change::DropKeyspace { id },
+        KeyspaceChange::Rename(name) => Change::RenameKeyspace { id, name },
+        KeyspaceChange::ReplacePartitions(partitions) => {
+            Change::ReplacePartitions { id, partitions }
+        }
+        KeyspaceChange::SetMergeOperator(name) => Change::SetMergeOperator { id, name },
+        KeyspaceChange::SetDesign(design) => Change::SetDesign { id, design },
+        KeyspaceChange::Operations(operations) => Change::Operations { id, operations },
+        KeyspaceChange::Written(written) => Change::Written { id, written },
+        KeyspaceChange::SetSelfTuning(on) => Change::SetSelfTuning { id, on },
+        KeyspaceChange::SetTimeToLive(ms) => Change::SetTimeToLive { id, ms },
     }
 }
 

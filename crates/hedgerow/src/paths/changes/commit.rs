@@ -18,7 +18,7 @@ use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::bulk_load::LoadOp;
 use crate::paths::outside_tables::TableEntries;
 use crate::tree::engine::kept_path;
-use crate::tree::version::edit::{Change, Edit, KeyspaceDescription};
+use crate::tree::version::edit::{Change, Edit, KeyspaceChange, KeyspaceDescription};
 use crate::tree::version::state::State;
 use crate::tree::wal::payload::Ops;
 
@@ -279,26 +279,10 @@ pub(super) fn of_edit(
                 keyspace: keyspace.name.clone(),
                 layout: keyspace.layout.clone(),
             }),
-            Change::RenameKeyspace { id, name: to } => changes.push(CommitChange::Rename {
-                keyspace: name(id)?,
-                to: to.clone(),
-            }),
-            Change::SetMergeOperator { id, name: operator } => {
-                changes.push(CommitChange::SetMergeOperator {
-                    keyspace: name(id)?,
-                    name: operator.clone(),
-                });
+            Change::Keyspace(id, change) => {
+                let keyspace = name(id)?;
+                changes.extend(of_keyspace(keyspace, change));
             }
-            Change::SetTimeToLive { id, ms } => changes.push(CommitChange::SetTimeToLive {
-                keyspace: name(id)?,
-                time_to_live: (*ms > 0).then(|| Duration::from_millis(*ms)),
-            }),
-            Change::ReplacePartitions { id, .. } => changes.push(CommitChange::Clear {
-                keyspace: name(id)?,
-            }),
-            Change::DropKeyspace { id } => changes.push(CommitChange::Drop {
-                keyspace: name(id)?,
-            }),
             Change::Tree(edit) if !edit.added.is_empty() => {
                 let (keyspace, loaded) = loaded_tables(keyspaces, edit, storage, root)?;
                 // A load has an edit for each tree.
@@ -314,6 +298,27 @@ pub(super) fn of_edit(
         }
     }
     Ok(changes)
+}
+
+/// A change of a keyspace, if the change feed reports such changes.
+fn of_keyspace(keyspace: String, change: &KeyspaceChange) -> Option<CommitChange> {
+    Some(match change {
+        KeyspaceChange::Rename(to) => {
+            let to = to.clone();
+            CommitChange::Rename { keyspace, to }
+        }
+        KeyspaceChange::SetMergeOperator(name) => {
+            let name = name.clone();
+            CommitChange::SetMergeOperator { keyspace, name }
+        }
+        KeyspaceChange::SetTimeToLive(ms) => CommitChange::SetTimeToLive {
+            keyspace,
+            time_to_live: (*ms > 0).then(|| Duration::from_millis(*ms)),
+        },
+        KeyspaceChange::ReplacePartitions(_) => CommitChange::Clear { keyspace },
+        KeyspaceChange::Drop => CommitChange::Drop { keyspace },
+        _ => return None,
+    })
 }
 
 /// The tables that a load added to a tree, and the name of its keyspace.

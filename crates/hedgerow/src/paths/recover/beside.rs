@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::tree::version::edit::{Change, Edit};
+use crate::tree::version::edit::{Change, Edit, KeyspaceChange};
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 
@@ -84,7 +84,7 @@ fn is_out_of_order(before: &[Edit], after: &[Edit]) -> bool {
         return true;
     };
     since.iter().flatten().any(|change| match change {
-        Change::DropKeyspace { .. } | Change::ReplacePartitions { .. } => true,
+        Change::Keyspace(_, KeyspaceChange::Drop | KeyspaceChange::ReplacePartitions(_)) => true,
         Change::Tree(edit) => edit.added.iter().any(|(_, it)| it.seqno_override.is_some()),
         _ => false,
     })

@@ -11,7 +11,7 @@ use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter;
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
-use crate::tree::version::edit::Change;
+use crate::tree::version::edit::{Change, KeyspaceChange};
 use crate::tree::version::{Version, VersionSet};
 
 use super::{Engine, Writer};
@@ -202,6 +202,6 @@ fn operations_to_note(partition: &Partition, version: &Version) -> Option<Change
     let partitions = facts.partitioning.count() as u64;
     let entries = version.entries().saturating_mul(partitions);
     let operations = facts.operations.note(entries)?;
-    let id = facts.id;
-    Some(Change::Operations { id, operations })
+    let change = KeyspaceChange::Operations(operations);
+    Some(Change::Keyspace(facts.id, change))
 }

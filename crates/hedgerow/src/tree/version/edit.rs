@@ -15,42 +15,8 @@ pub(crate) enum Change {
         id: KeyspaceId,
         keyspace: KeyspaceDescription,
     },
-    /// Removes a keyspace with its trees.
-    DropKeyspace { id: KeyspaceId },
-    /// Gives a keyspace another name.
-    RenameKeyspace { id: KeyspaceId, name: String },
-    /// `clear`: the keyspace continues with empty trees.
-    ReplacePartitions {
-        id: KeyspaceId,
-        partitions: Vec<PartitionId>,
-    },
-    /// Gives a keyspace a merge operator.
-    SetMergeOperator {
-        id: KeyspaceId,
-        /// The name of the operator.
-        name: String,
-    },
-    /// Gives a keyspace another design.
-    SetDesign { id: KeyspaceId, design: Design },
-    /// The recent operations of a keyspace.
-    Operations {
-        id: KeyspaceId,
-        operations: Operations,
-    },
-    /// The entry counts of a keyspace since it got its design.
-    Written { id: KeyspaceId, written: Written },
-    /// Turns self-tuning of a keyspace on or off.
-    SetSelfTuning {
-        id: KeyspaceId,
-        /// True if the keyspace tunes itself.
-        on: bool,
-    },
-    /// Gives the puts of a keyspace a time to live.
-    SetTimeToLive {
-        id: KeyspaceId,
-        /// Milliseconds; 0 is for ever.
-        ms: u64,
-    },
+    /// Changes a keyspace that exists.
+    Keyspace(KeyspaceId, KeyspaceChange),
     /// The latest time that entries expired by, in milliseconds since 1970.
     Clock { ms: u64 },
     /// The directories of the database, and their use.
@@ -94,6 +60,29 @@ pub(crate) enum Change {
         segment: u32,
         at: SeqNo,
     },
+}
+
+/// A change of a keyspace that exists.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum KeyspaceChange {
+    /// Removes it with its trees.
+    Drop,
+    /// Gives it another name.
+    Rename(String),
+    /// `clear`: it continues with empty trees.
+    ReplacePartitions(Vec<PartitionId>),
+    /// Gives it a merge operator of this name.
+    SetMergeOperator(String),
+    /// Gives it another design.
+    SetDesign(Design),
+    /// Its recent operations.
+    Operations(Operations),
+    /// Its entry counts since it got its design.
+    Written(Written),
+    /// Turns its self-tuning on or off.
+    SetSelfTuning(bool),
+    /// Gives its puts a time to live in milliseconds; 0 is for ever.
+    SetTimeToLive(u64),
 }
 
 /// A consumer's place in the changes; see [`Db::create_slot`](crate::Db::create_slot).

@@ -12,7 +12,7 @@ use crate::base::codec::byte_reader::put_sized;
 use crate::base::codec::fields::{FieldWriter, list, skip_fields};
 use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::{LogPosition, SeqNo};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 
 use super::edit::{Change, Edit, Slot};
 use super::places::{Place, Places};
@@ -82,23 +82,9 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
             keyspace_change::encode_creation(*id, keyspace, out);
             return code::CREATE_KEYSPACE;
         }
-        Change::DropKeyspace { id }
-        | Change::RenameKeyspace { id, .. }
-        | Change::SetMergeOperator { id, .. }
-        | Change::ReplacePartitions { id, .. }
-        | Change::SetDesign { id, .. }
-        | Change::Operations { id, .. }
-        | Change::Written { id, .. }
-        | Change::SetSelfTuning { id, .. }
-        | Change::SetTimeToLive { id, .. } => keyspace_change::encode(*id, change, out),
-        Change::Clock { ms } => {
-            varint::put(out, *ms);
-            code::CLOCK
-        }
-        Change::Numbered { last } => {
-            varint::put(out, last.0);
-            code::NUMBERED
-        }
+        Change::Keyspace(id, change) => keyspace_change::encode(*id, change, out),
+        Change::Clock { ms } => numbers(code::CLOCK, [*ms], out),
+        Change::Numbered { last } => numbers(code::NUMBERED, [last.0], out),
         Change::SetPlaces(places) => {
             encode_places(places, out);
             code::SET_PLACES
@@ -112,33 +98,15 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
             next_keyspace,
             next_partition,
         } => {
-            varint::put(out, *next_table);
-            varint::put(out, u64::from(*next_keyspace));
-            varint::put(out, u64::from(*next_partition));
-            code::COUNTERS
+            let (keyspace, partition) = ((*next_keyspace).into(), (*next_partition).into());
+            numbers(code::COUNTERS, [*next_table, keyspace, partition], out)
         }
-        Change::LogStart { segment } => {
-            varint::put(out, u64::from(*segment));
-            code::LOG_START
-        }
+        Change::LogStart { segment } => numbers(code::LOG_START, [(*segment).into()], out),
         Change::Closed { end, last } => {
-            varint::put(out, u64::from(end.segment));
-            varint::put(out, u64::from(end.offset));
-            varint::put(out, last.0);
-            code::CLOSED
+            let end = [end.segment.into(), end.offset.into(), last.0];
+            numbers(code::CLOSED, end, out)
         }
         Change::Opened => code::OPENED,
-        Change::SetSlot { .. } | Change::Past { .. } | Change::FeedStart { .. } => {
-            encode_of_feed(change, out)
-        }
-    };
-    FieldWriter::new(out).finish();
-    code
-}
-
-/// Appends a change of the change feed.
-fn encode_of_feed(change: &Change, out: &mut Vec<u8>) -> u64 {
-    match change {
         Change::SetSlot { name, slot } => {
             put_sized(out, name.as_bytes());
             varint::put(out, u64::from(slot.is_some()));
@@ -154,26 +122,22 @@ fn encode_of_feed(change: &Change, out: &mut Vec<u8>) -> u64 {
             code::PAST
         }
         Change::FeedStart { segment, at } => {
-            varint::put(out, u64::from(*segment));
-            varint::put(out, at.0);
-            code::FEED_START
+            numbers(code::FEED_START, [(*segment).into(), at.0], out)
         }
-        _ => unreachable!("every other change has its arm"),
-    }
+    };
+    FieldWriter::new(out).finish();
+    code
+}
+
+/// Appends the numbers of a change that has nothing else. Returns the code.
+fn numbers<const N: usize>(code: u64, numbers: [u64; N], out: &mut Vec<u8>) -> u64 {
+    numbers.iter().for_each(|number| varint::put(out, *number));
+    code
 }
 
 fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
     let change = match code {
         code::CREATE_KEYSPACE => return keyspace_change::decode_creation(body),
-        code::DROP_KEYSPACE
-        | code::RENAME_KEYSPACE
-        | code::SET_MERGE_OPERATOR
-        | code::REPLACE_PARTITIONS
-        | code::SET_DESIGN
-        | code::OPERATIONS
-        | code::WRITTEN
-        | code::SET_SELF_TUNING
-        | code::SET_TIME_TO_LIVE => keyspace_change::decode(code, body)?,
         code::CLOCK => Change::Clock {
             ms: body.varint("time")?,
         },
@@ -210,12 +174,7 @@ fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
             segment: body.varint_as("log segment")?,
             at: SeqNo(body.varint("start of the changes")?),
         },
-        _ => {
-            return Err(Error::new(
-                ErrorKind::FormatVersion,
-                format!("the manifest has a change {code} of a later version"),
-            ));
-        }
+        _ => keyspace_change::decode(code, body)?,
     };
     skip_fields(body, "a change")?;
     Ok(change)

@@ -18,7 +18,7 @@ use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::check_depth;
 
-use super::edit::{Change, Edit, KeyspaceDescription, Written};
+use super::edit::{Change, Edit, KeyspaceChange, KeyspaceDescription, Written};
 use super::feed::Feed;
 use super::places::Places;
 use crate::design::merge_policy::tree_edit::TreeEdit;
@@ -70,7 +70,7 @@ impl State {
     /// wrote. The snapshot's own tables are initial, not ingested.
     fn count_from(&mut self, snapshot: &Edit) {
         let told = snapshot.iter().filter_map(|change| match change {
-            Change::Written { id, .. } => Some(*id),
+            Change::Keyspace(id, KeyspaceChange::Written(_)) => Some(*id),
             _ => None,
         });
         let told: BTreeSet<KeyspaceId> = told.collect();
@@ -98,15 +98,7 @@ impl State {
             Change::CreateKeyspace { id, keyspace } => {
                 self.create_keyspace(*id, keyspace.clone())?;
             }
-            Change::DropKeyspace { id }
-            | Change::RenameKeyspace { id, .. }
-            | Change::SetMergeOperator { id, .. }
-            | Change::ReplacePartitions { id, .. }
-            | Change::SetDesign { id, .. }
-            | Change::Operations { id, .. }
-            | Change::Written { id, .. }
-            | Change::SetSelfTuning { id, .. }
-            | Change::SetTimeToLive { id, .. } => self.apply_to_keyspace(*id, change)?,
+            Change::Keyspace(id, change) => self.apply_to_keyspace(*id, change)?,
             Change::Clock { ms } => raise(&mut self.clock, *ms),
             Change::SetPlaces(places) => self.places = places.clone(),
             Change::Tree(edit) => self.apply_tree(edit)?,
@@ -150,9 +142,9 @@ impl State {
     }
 
     /// Applies a change of a keyspace that exists.
-    fn apply_to_keyspace(&mut self, id: KeyspaceId, change: &Change) -> Result<()> {
+    fn apply_to_keyspace(&mut self, id: KeyspaceId, change: &KeyspaceChange) -> Result<()> {
         match change {
-            Change::DropKeyspace { .. } => {
+            KeyspaceChange::Drop => {
                 let Some(keyspace) = self.keyspaces.remove(&id) else {
                     return Err(no_keyspace(id));
                 };
@@ -160,13 +152,13 @@ impl State {
                 self.times_to_live.remove(&id);
                 self.remove_trees(&keyspace.partitions);
             }
-            Change::RenameKeyspace { name, .. } => {
+            KeyspaceChange::Rename(name) => {
                 self.take_name(name)?;
                 let keyspace = self.keyspace_mut(id)?;
                 let before = std::mem::replace(&mut keyspace.name, name.clone());
                 self.names.remove(&before);
             }
-            Change::SetMergeOperator { name, .. } => {
+            KeyspaceChange::SetMergeOperator(name) => {
                 let keyspace = self.keyspace_mut(id)?;
                 if let Some(found) = keyspace.layout.merge_operator.replace(name.as_str().into()) {
                     return Err(misfit(format!(
@@ -175,33 +167,32 @@ impl State {
                     )));
                 }
             }
-            Change::ReplacePartitions { partitions, .. } => {
+            KeyspaceChange::ReplacePartitions(partitions) => {
                 let keyspace = self.keyspace_mut(id)?;
                 let old = std::mem::replace(&mut keyspace.partitions, partitions.clone());
                 keyspace.written = Written::default();
                 self.remove_trees(&old);
                 self.add_trees(id)?;
             }
-            Change::SetDesign { design, .. } => {
+            KeyspaceChange::SetDesign(design) => {
                 let written = Written::from(self.entries(id));
                 let keyspace = self.keyspace_mut(id)?;
                 keyspace.design = design.clone();
                 keyspace.operations.since_retune = 0;
                 keyspace.written = written;
             }
-            Change::SetSelfTuning { on, .. } => self.keyspace_mut(id)?.tunes_itself = *on,
-            Change::Operations { operations, .. } => {
+            KeyspaceChange::SetSelfTuning(on) => self.keyspace_mut(id)?.tunes_itself = *on,
+            KeyspaceChange::Operations(operations) => {
                 self.keyspace_mut(id)?.operations = *operations;
             }
-            Change::Written { written, .. } => self.keyspace_mut(id)?.written = *written,
-            Change::SetTimeToLive { ms, .. } => {
+            KeyspaceChange::Written(written) => self.keyspace_mut(id)?.written = *written,
+            KeyspaceChange::SetTimeToLive(ms) => {
                 self.keyspace_mut(id)?;
                 match ms {
                     0 => self.times_to_live.remove(&id),
                     _ => self.times_to_live.insert(id, *ms),
                 };
             }
-            _ => unreachable!("every other change has its arm"),
         }
         Ok(())
     }
@@ -247,15 +238,15 @@ impl State {
         }
         for (&id, keyspace) in &self.keyspaces {
             edit.push(keyspace.creation(id));
+            let mut change = |change| edit.push(Change::Keyspace(id, change));
             if let Some(&ms) = self.times_to_live.get(&id) {
-                edit.push(Change::SetTimeToLive { id, ms });
+                change(KeyspaceChange::SetTimeToLive(ms));
             }
             if keyspace.tunes_itself {
-                edit.push(Change::SetSelfTuning { id, on: true });
+                change(KeyspaceChange::SetSelfTuning(true));
             }
             if keyspace.operations != Operations::default() {
-                let operations = keyspace.operations;
-                edit.push(Change::Operations { id, operations });
+                change(KeyspaceChange::Operations(keyspace.operations));
             }
         }
         for (&partition, tree) in &self.trees {
@@ -276,7 +267,7 @@ impl State {
         for (&id, keyspace) in &self.keyspaces {
             let written = keyspace.written;
             if written != Written::default() {
-                edit.push(Change::Written { id, written });
+                edit.push(Change::Keyspace(id, KeyspaceChange::Written(written)));
             }
         }
         edit.push(Change::Counters {

@@ -4,107 +4,84 @@ use crate::base::codec::byte_reader::{ByteReader, put_sized};
 use crate::base::codec::fields::{FieldReader, FieldWriter, list};
 use crate::base::codec::varint;
 use crate::base::entry::{KeyspaceId, PartitionId};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::merge_operator;
 use crate::base::stats::Operations;
 
-use crate::tree::version::edit::{Change, KeyspaceDescription, Written};
+use crate::tree::version::edit::{Change, KeyspaceChange, KeyspaceDescription, Written};
 use crate::tree::version::options_encoding::{
     decode_design, decode_layout, encode_design, encode_layout,
 };
 
-use super::{code, name};
+use super::{code, name, numbers};
 
 /// The tag of the field of a keyspace that is created.
 const MERGE_OPERATOR: u64 = 1;
 
 /// Appends a change of a keyspace that exists and returns its code.
-pub(super) fn encode(id: KeyspaceId, change: &Change, out: &mut Vec<u8>) -> u64 {
+pub(super) fn encode(id: KeyspaceId, change: &KeyspaceChange, out: &mut Vec<u8>) -> u64 {
     varint::put(out, u64::from(id.0));
     match change {
-        Change::DropKeyspace { .. } => code::DROP_KEYSPACE,
-        Change::RenameKeyspace { name, .. } => {
+        KeyspaceChange::Drop => code::DROP_KEYSPACE,
+        KeyspaceChange::Rename(name) => {
             put_sized(out, name.as_bytes());
             code::RENAME_KEYSPACE
         }
-        Change::SetMergeOperator { name, .. } => {
+        KeyspaceChange::SetMergeOperator(name) => {
             put_sized(out, name.as_bytes());
             code::SET_MERGE_OPERATOR
         }
-        Change::ReplacePartitions { partitions, .. } => {
+        KeyspaceChange::ReplacePartitions(partitions) => {
             put_partitions(out, partitions);
             code::REPLACE_PARTITIONS
         }
-        Change::SetDesign { design, .. } => {
+        KeyspaceChange::SetDesign(design) => {
             encode_design(design, out);
             code::SET_DESIGN
         }
-        Change::Operations { operations, .. } => {
-            let numbers = operations.numbers();
-            numbers.iter().for_each(|number| varint::put(out, *number));
-            code::OPERATIONS
+        KeyspaceChange::Operations(operations) => {
+            numbers(code::OPERATIONS, operations.numbers(), out)
         }
-        Change::Written { written, .. } => {
-            for number in [written.initial, written.ingested, written.written] {
-                varint::put(out, number);
-            }
-            code::WRITTEN
+        KeyspaceChange::Written(written) => {
+            let counts = [written.initial, written.ingested, written.written];
+            numbers(code::WRITTEN, counts, out)
         }
-        Change::SetSelfTuning { on, .. } => {
-            varint::put(out, u64::from(*on));
-            code::SET_SELF_TUNING
-        }
-        Change::SetTimeToLive { ms, .. } => {
-            varint::put(out, *ms);
-            code::SET_TIME_TO_LIVE
-        }
-        _ => unreachable!("every other change has its arm"),
+        KeyspaceChange::SetSelfTuning(on) => numbers(code::SET_SELF_TUNING, [u64::from(*on)], out),
+        KeyspaceChange::SetTimeToLive(ms) => numbers(code::SET_TIME_TO_LIVE, [*ms], out),
     }
 }
 
 /// The change of a keyspace that exists, by its code.
+///
+/// # Errors
+/// `FormatVersion` for any other code; `Corruption`.
 pub(super) fn decode(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
-    let id = keyspace(body)?;
-    Ok(match code {
-        code::DROP_KEYSPACE => Change::DropKeyspace { id },
-        code::RENAME_KEYSPACE => Change::RenameKeyspace {
-            id,
-            name: name(body)?,
-        },
-        code::SET_MERGE_OPERATOR => Change::SetMergeOperator {
-            id,
-            name: operator_name(body.sized("name of a merge operator")?)?,
-        },
-        code::REPLACE_PARTITIONS => Change::ReplacePartitions {
-            id,
-            partitions: partitions(body)?,
-        },
-        code::SET_DESIGN => Change::SetDesign {
-            id,
-            design: decode_design(body)?,
-        },
-        code::OPERATIONS => Change::Operations {
-            id,
-            operations: operations(body)?,
-        },
-        code::WRITTEN => Change::Written {
-            id,
-            written: Written {
-                initial: body.varint("initial entries")?,
-                ingested: body.varint("ingested entries")?,
-                written: body.varint("entries written")?,
-            },
-        },
-        code::SET_SELF_TUNING => Change::SetSelfTuning {
-            id,
-            on: body.varint("self-tuning")? != 0,
-        },
-        code::SET_TIME_TO_LIVE => Change::SetTimeToLive {
-            id,
-            ms: body.varint("time to live")?,
-        },
-        _ => unreachable!("every other code has its arm"),
-    })
+    let id = keyspace(body);
+    let change = match code {
+        code::DROP_KEYSPACE => KeyspaceChange::Drop,
+        code::RENAME_KEYSPACE => KeyspaceChange::Rename(name(body)?),
+        code::SET_MERGE_OPERATOR => {
+            let name = body.sized("name of a merge operator")?;
+            KeyspaceChange::SetMergeOperator(operator_name(name)?)
+        }
+        code::REPLACE_PARTITIONS => KeyspaceChange::ReplacePartitions(partitions(body)?),
+        code::SET_DESIGN => KeyspaceChange::SetDesign(decode_design(body)?),
+        code::OPERATIONS => KeyspaceChange::Operations(operations(body)?),
+        code::WRITTEN => KeyspaceChange::Written(Written {
+            initial: body.varint("initial entries")?,
+            ingested: body.varint("ingested entries")?,
+            written: body.varint("entries written")?,
+        }),
+        code::SET_SELF_TUNING => KeyspaceChange::SetSelfTuning(body.varint("self-tuning")? != 0),
+        code::SET_TIME_TO_LIVE => KeyspaceChange::SetTimeToLive(body.varint("time to live")?),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::FormatVersion,
+                format!("the manifest has a change {code} of a later version"),
+            ));
+        }
+    };
+    Ok(Change::Keyspace(id?, change))
 }
 
 pub(super) fn encode_creation(id: KeyspaceId, keyspace: &KeyspaceDescription, out: &mut Vec<u8>) {

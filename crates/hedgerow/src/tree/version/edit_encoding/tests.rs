@@ -1,8 +1,9 @@
 use proptest::prelude::*;
 
-use super::super::edit::{KeyspaceDescription, Written};
+use super::super::edit::{KeyspaceChange, KeyspaceDescription, Written};
 use super::*;
 use crate::base::entry::{KeyspaceId, PartitionId, RunId};
+use crate::base::error::ErrorKind;
 use crate::base::options::{
     Compression, CutSpec, Design, FilterSpec, IndexSpec, KeyOrder, Layout, LevelSpec, Partitioning,
     PolicySpec, PrefixRule, Residency, TableSpec,
@@ -173,8 +174,31 @@ fn places() -> impl Strategy<Value = Places> {
         })
 }
 
+fn partitions() -> impl Strategy<Value = Vec<PartitionId>> {
+    prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5)
+}
+
+fn keyspace_change() -> impl Strategy<Value = KeyspaceChange> {
+    prop_oneof![
+        Just(KeyspaceChange::Drop),
+        any::<String>().prop_map(KeyspaceChange::Rename),
+        partitions().prop_map(KeyspaceChange::ReplacePartitions),
+        "[a-z_]{1,20}".prop_map(KeyspaceChange::SetMergeOperator),
+        any_design().prop_map(KeyspaceChange::SetDesign),
+        any::<[u64; 8]>().prop_map(|numbers| KeyspaceChange::Operations(Operations::of(numbers))),
+        any::<[u64; 3]>().prop_map(|[initial, ingested, written]| {
+            KeyspaceChange::Written(Written {
+                initial,
+                ingested,
+                written,
+            })
+        }),
+        any::<bool>().prop_map(KeyspaceChange::SetSelfTuning),
+        any::<u64>().prop_map(KeyspaceChange::SetTimeToLive),
+    ]
+}
+
 fn any_change() -> impl Strategy<Value = Change> {
-    let partitions = || prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     let keyspace = || any::<u32>().prop_map(KeyspaceId);
     prop_oneof![
         (
@@ -190,27 +214,8 @@ fn any_change() -> impl Strategy<Value = Change> {
                 let made = (layout, design);
                 KeyspaceDescription::new(name, made, seed, partitions, depth).creation(id)
             }),
-        keyspace().prop_map(|id| Change::DropKeyspace { id }),
-        (keyspace(), partitions())
-            .prop_map(|(id, partitions)| Change::ReplacePartitions { id, partitions }),
-        (keyspace(), any::<String>()).prop_map(|(id, name)| Change::RenameKeyspace { id, name }),
-        (keyspace(), any::<u64>()).prop_map(|(id, ms)| Change::SetTimeToLive { id, ms }),
+        (keyspace(), keyspace_change()).prop_map(|(id, change)| Change::Keyspace(id, change)),
         any::<u64>().prop_map(|ms| Change::Clock { ms }),
-        (keyspace(), "[a-z_]{1,20}").prop_map(|(id, name)| Change::SetMergeOperator { id, name }),
-        (keyspace(), any_design()).prop_map(|(id, design)| Change::SetDesign { id, design }),
-        (keyspace(), any::<[u64; 8]>()).prop_map(|(id, numbers)| Change::Operations {
-            id,
-            operations: Operations::of(numbers),
-        }),
-        (keyspace(), any::<[u64; 3]>()).prop_map(|(id, [initial, ingested, written])| {
-            let written = Written {
-                initial,
-                ingested,
-                written,
-            };
-            Change::Written { id, written }
-        }),
-        (keyspace(), any::<bool>()).prop_map(|(id, on)| Change::SetSelfTuning { id, on }),
         places().prop_map(Change::SetPlaces),
         any_tree_edit().prop_map(Change::Tree),
         any::<(u64, u32, u32)>().prop_map(|(next_table, next_keyspace, next_partition)| {
@@ -299,10 +304,10 @@ fn options_out_of_bounds_are_corruption() {
         block_bytes: 1,
         ..Design::default()
     };
-    let edit = vec![Change::SetDesign {
-        id: KeyspaceId(1),
-        design,
-    }];
+    let edit = vec![Change::Keyspace(
+        KeyspaceId(1),
+        KeyspaceChange::SetDesign(design),
+    )];
     let error = decode_edit(&encode_edit(&edit)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
 }

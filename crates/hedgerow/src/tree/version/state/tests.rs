@@ -88,6 +88,10 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
             .map(|i| PartitionId(state.next_partition + i))
             .collect()
     };
+    let of_keyspace = |choice, change| {
+        let id = pick(&state.keyspaces, choice)?;
+        Some(Change::Keyspace(id, change))
+    };
     Some(match step {
         Step::Create(layout, design, depth) => KeyspaceDescription::new(
             format!("k{}", state.next_keyspace),
@@ -97,20 +101,15 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
             *depth,
         )
         .creation(KeyspaceId(state.next_keyspace)),
-        Step::Drop(choice) => Change::DropKeyspace {
-            id: pick(&state.keyspaces, *choice)?,
-        },
+        Step::Drop(choice) => of_keyspace(*choice, KeyspaceChange::Drop)?,
         Step::Clear(choice) => {
             let id = pick(&state.keyspaces, *choice)?;
-            Change::ReplacePartitions {
-                id,
-                partitions: new_partitions(&state.keyspaces[&id].layout),
-            }
+            let partitions = new_partitions(&state.keyspaces[&id].layout);
+            Change::Keyspace(id, KeyspaceChange::ReplacePartitions(partitions))
         }
-        Step::Design(choice, design) => Change::SetDesign {
-            id: pick(&state.keyspaces, *choice)?,
-            design: design.clone(),
-        },
+        Step::Design(choice, design) => {
+            of_keyspace(*choice, KeyspaceChange::SetDesign(design.clone()))?
+        }
         Step::Tree(choice, remove, shift, add) => {
             let partition = pick(&state.trees, *choice)?;
             let tree = &state.trees[&partition];
@@ -140,18 +139,15 @@ fn change_for(state: &State, step: &Step) -> Option<Change> {
             edit.draining = vec![(*level, on.then_some(RunId(3)))];
             Change::Tree(edit)
         }
-        Step::Operations(choice, numbers) => Change::Operations {
-            id: pick(&state.keyspaces, *choice)?,
-            operations: Operations::of(*numbers),
-        },
-        Step::Rename(choice, number) => Change::RenameKeyspace {
-            id: pick(&state.keyspaces, *choice)?,
-            name: Some(format!("renamed {number}")).filter(|it| !state.names.contains(it))?,
-        },
-        Step::SelfTuning(choice, on) => Change::SetSelfTuning {
-            id: pick(&state.keyspaces, *choice)?,
-            on: *on,
-        },
+        Step::Operations(choice, numbers) => {
+            let operations = Operations::of(*numbers);
+            of_keyspace(*choice, KeyspaceChange::Operations(operations))?
+        }
+        Step::Rename(choice, number) => {
+            let name = Some(format!("renamed {number}")).filter(|it| !state.names.contains(it));
+            of_keyspace(*choice, KeyspaceChange::Rename(name?))?
+        }
+        Step::SelfTuning(choice, on) => of_keyspace(*choice, KeyspaceChange::SetSelfTuning(*on))?,
         Step::Close(true) => Change::Closed {
             end: LogPosition {
                 segment: 3,
@@ -267,10 +263,10 @@ fn what_was_written_is_counted_since_the_design() {
         block_bytes: 8 << 10,
         ..Design::default()
     };
-    let retuned = apply(Change::SetDesign {
-        id: KeyspaceId(1),
-        design,
-    });
+    let retuned = apply(Change::Keyspace(
+        KeyspaceId(1),
+        KeyspaceChange::SetDesign(design),
+    ));
     assert_eq!(retuned, Written::from(10));
     // The output of a merge to the new shape is not ingested.
     let written = apply(tree(&[3], &[4]));
@@ -285,7 +281,9 @@ fn what_was_written_is_counted_since_the_design() {
     assert_eq!(written.entry_writes(), Some(1.25));
     // A snapshot of an earlier version does not say when its tables came.
     let mut snapshot = state.snapshot();
-    snapshot.retain(|change| !matches!(change, Change::Written { .. }));
+    let is_written =
+        |change: &Change| matches!(change, Change::Keyspace(_, KeyspaceChange::Written(_)));
+    snapshot.retain(|change| !is_written(change));
     let state = State::replay(&[snapshot]).unwrap();
     assert_eq!(state.keyspaces[&KeyspaceId(1)].written, Written::from(50));
 }

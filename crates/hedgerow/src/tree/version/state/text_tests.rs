@@ -98,21 +98,19 @@ fn change(state: &State, words: &[&str]) -> Change {
             KeyspaceDescription::new(words[2].to_owned(), made, 1, partitions, depth)
                 .creation(KeyspaceId(number(1)))
         }
-        "drop" => Change::DropKeyspace {
-            id: KeyspaceId(number(1)),
-        },
-        "replace" => Change::ReplacePartitions {
-            id: KeyspaceId(number(1)),
-            partitions: partitions(&words[3..]),
-        },
-        "design" => Change::SetDesign {
-            id: KeyspaceId(number(1)),
-            design: Design {
+        "drop" => Change::Keyspace(KeyspaceId(number(1)), KeyspaceChange::Drop),
+        "replace" => {
+            let change = KeyspaceChange::ReplacePartitions(partitions(&words[3..]));
+            Change::Keyspace(KeyspaceId(number(1)), change)
+        }
+        "design" => {
+            let design = Design {
                 policy: words[2].parse().unwrap(),
                 filter: words[3].parse().unwrap(),
                 ..Design::default()
-            },
-        },
+            };
+            Change::Keyspace(KeyspaceId(number(1)), KeyspaceChange::SetDesign(design))
+        }
         "tree" => Change::Tree(tree_edit(state, &words[1..])),
         "counters" => Change::Counters {
             next_table: u64::from(number(1)),
