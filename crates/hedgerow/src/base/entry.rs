@@ -157,32 +157,18 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    pub(crate) const PUT: Tag = Tag {
-        kind: Kind::Put,
-        flags: Flags::NONE,
-    };
-    pub(crate) const DELETE: Tag = Tag {
-        kind: Kind::Delete,
-        flags: Flags::NONE,
-    };
-    pub(crate) const MERGE: Tag = Tag {
-        kind: Kind::Merge,
-        flags: Flags::NONE,
-    };
+    pub(crate) const PUT: Tag = Tag::new(Kind::Put, Flags::NONE);
+    pub(crate) const DELETE: Tag = Tag::new(Kind::Delete, Flags::NONE);
+    pub(crate) const MERGE: Tag = Tag::new(Kind::Merge, Flags::NONE);
     /// An operand that stands for all operands of its key from a number to its own. They may still
     /// be there, for readers who do not see this one.
-    pub(crate) const MERGE_COVERING: Tag = Tag {
-        kind: Kind::Merge,
-        flags: Flags::COVERS,
-    };
-    pub(crate) const PUT_EXPIRING: Tag = Tag {
-        kind: Kind::Put,
-        flags: Flags::EXPIRES,
-    };
-    pub(crate) const RANGE_DELETE: Tag = Tag {
-        kind: Kind::RangeDelete,
-        flags: Flags::NONE,
-    };
+    pub(crate) const MERGE_COVERING: Tag = Tag::new(Kind::Merge, Flags::COVERS);
+    pub(crate) const PUT_EXPIRING: Tag = Tag::new(Kind::Put, Flags::EXPIRES);
+    pub(crate) const RANGE_DELETE: Tag = Tag::new(Kind::RangeDelete, Flags::NONE);
+
+    const fn new(kind: Kind, flags: Flags) -> Tag {
+        Tag { kind, flags }
+    }
 
     pub(crate) fn to_bits(self) -> u16 {
         self.kind as u16 | (u16::from(self.flags.bits()) << 8)

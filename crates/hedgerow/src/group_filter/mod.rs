@@ -19,6 +19,7 @@ mod conformance;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use crate::base::codec::{ByteReader, varint};
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::key_order::Order;
@@ -194,6 +195,23 @@ pub(crate) struct Owner {
     pub(crate) partition: PartitionId,
     /// The seed of the hashes of keys.
     pub(crate) hash_seed: u64,
+}
+
+impl Owner {
+    /// Appends its bytes in a file of a filter.
+    fn encode(self, out: &mut Vec<u8>) {
+        varint::put(out, u64::from(self.keyspace.0));
+        varint::put(out, u64::from(self.partition.0));
+        out.extend(self.hash_seed.to_le_bytes());
+    }
+
+    fn decode(reader: &mut ByteReader<'_>) -> Result<Owner> {
+        Ok(Owner {
+            keyspace: KeyspaceId(reader.varint_as("keyspace")?),
+            partition: PartitionId(reader.varint_as("partition")?),
+            hash_seed: reader.u64("seed of hashes")?,
+        })
+    }
 }
 
 /// The state of a tree's filters beside its versions.

@@ -4,7 +4,6 @@
 use crate::base::codec::checksum::{agree, place, seeded};
 use crate::base::codec::features::check_version;
 use crate::base::codec::{ByteReader, varint};
-use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::group_filter::Owner;
@@ -96,9 +95,7 @@ impl Directory {
     /// The bytes behind the pages in the file `number`.
     pub(crate) fn encode(&self, number: TableId, owner: Owner) -> Vec<u8> {
         let mut bytes = Vec::new();
-        varint::put(&mut bytes, u64::from(owner.keyspace.0));
-        varint::put(&mut bytes, u64::from(owner.partition.0));
-        bytes.extend(owner.hash_seed.to_le_bytes());
+        owner.encode(&mut bytes);
         varint::put(&mut bytes, self.stripes.len() as u64);
         for stripe in &self.stripes {
             varint::put(&mut bytes, stripe.table.0);
@@ -138,11 +135,7 @@ impl Directory {
             u32::from_le_bytes(*sum),
         )?;
         let mut reader = ByteReader::new(bytes);
-        let owner = Owner {
-            keyspace: KeyspaceId(reader.varint_as("keyspace")?),
-            partition: PartitionId(reader.varint_as("partition")?),
-            hash_seed: reader.u64("seed of hashes")?,
-        };
+        let owner = Owner::decode(&mut reader)?;
         let mut directory = Directory::default();
         for _ in 0..reader.varint("stripes")? {
             directory.stripes.push(decode_stripe(&mut reader)?);

@@ -4,7 +4,6 @@
 use crate::base::codec::checksum::{agree, place, seeded};
 use crate::base::codec::features::check_version;
 use crate::base::codec::{ByteReader, varint};
-use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::group_filter::Owner;
@@ -73,9 +72,7 @@ impl Coverage {
     /// The bytes before a filter of `filter_bytes` bytes in the file `number`.
     pub(crate) fn encode(&self, number: u64, filter_bytes: u64) -> Vec<u8> {
         let mut list = Vec::new();
-        varint::put(&mut list, u64::from(self.owner.keyspace.0));
-        varint::put(&mut list, u64::from(self.owner.partition.0));
-        list.extend(self.owner.hash_seed.to_le_bytes());
+        self.owner.encode(&mut list);
         varint::put(&mut list, self.runs.len() as u64);
         for (run, tables) in &self.runs {
             varint::put(&mut list, *run);
@@ -112,11 +109,7 @@ impl Coverage {
         })?;
         check(number, PREFIX_BYTES as u64, list, u32::from_le_bytes(*sum))?;
         let mut reader = ByteReader::new(list);
-        let owner = Owner {
-            keyspace: KeyspaceId(reader.varint_as("keyspace")?),
-            partition: PartitionId(reader.varint_as("partition")?),
-            hash_seed: reader.u64("seed of hashes")?,
-        };
+        let owner = Owner::decode(&mut reader)?;
         let mut runs = Vec::new();
         for _ in 0..reader.varint("runs")? {
             let run = reader.varint("run")?;
