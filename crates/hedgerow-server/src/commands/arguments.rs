@@ -22,6 +22,20 @@ pub(crate) fn count(argument: &[u8]) -> Answer<usize> {
     usize::try_from(count).map_err(|_| out_of_range())
 }
 
+/// The number of random elements, if one is wanted, and true if the word behind it is there.
+pub(crate) fn random_options(args: &[&[u8]], word: &str) -> Answer<(Option<i64>, bool)> {
+    let has_word = match args.get(3) {
+        None => false,
+        Some(found) if is(found, word) && args.len() == 4 => true,
+        Some(_) => return Err(Stop::syntax()),
+    };
+    let count = args.get(2).map(|count| integer(count)).transpose()?;
+    match count.is_none_or(|it| (-(i64::MAX / 2)..=i64::MAX / 2).contains(&it)) {
+        true => Ok((count, has_word)),
+        false => Err(Stop::reply("ERR value is out of range")),
+    }
+}
+
 /// The elements from `start` to `stop`, which count from the end if negative; `None` if there are
 /// none.
 pub(crate) fn slice(start: i64, stop: i64, length: u64) -> Option<std::ops::RangeInclusive<u64>> {

@@ -1,7 +1,7 @@
 //! Hashes. A field is an entry of its own: [`super::fields`].
 
 use super::Args;
-use super::arguments::{float, integer, is};
+use super::arguments::{float, integer, is, random_options};
 use super::fields::{Changed, Field, live_pair};
 use super::scan::random_element;
 use crate::number;
@@ -253,15 +253,7 @@ fn change<T>(
 }
 
 pub(super) fn hrandfield(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let with_values = match args.get(3) {
-        None => false,
-        Some(word) if is(word, "WITHVALUES") && args.len() == 4 => true,
-        Some(_) => return Err(Stop::syntax()),
-    };
-    let count = args.get(2).map(|count| integer(count)).transpose()?;
-    if count.is_some_and(|it| !(-(i64::MAX / 2)..=i64::MAX / 2).contains(&it)) {
-        return Err(Stop::reply("ERR value is out of range"));
-    }
+    let (count, with_values) = random_options(args, "WITHVALUES")?;
     let entry = hash(txn, args[1])?;
     let picked = random_fields(txn, &entry, count)?;
     let Some(_) = count else {

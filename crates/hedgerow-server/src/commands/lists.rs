@@ -4,7 +4,7 @@
 
 use super::Args;
 use super::arguments::{Options, count, integer, is, slice};
-use super::sets::counted_keys;
+use super::sets::pop_words;
 use crate::resp::Reply;
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn};
 use hedgerow::Slice;
@@ -517,29 +517,8 @@ pub(super) fn blmpop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     or_wait(pop_first(txn, args, 2)?)
 }
 
-/// The number of elements behind the keys of LMPOP and ZMPOP.
-pub(super) fn pop_options(rest: Args<'_>) -> Answer<usize> {
-    match rest {
-        [] => Ok(1),
-        [word, number] if is(word, "COUNT") => {
-            let wrong = || Stop::reply("ERR count should be greater than 0");
-            let count = crate::number::integer(number).ok_or_else(wrong)?;
-            usize::try_from(count)
-                .ok()
-                .filter(|it| *it > 0)
-                .ok_or_else(wrong)
-        }
-        _ => Err(Stop::syntax()),
-    }
-}
-
 fn pop_first(txn: &mut Txn<'_>, args: Args<'_>, at: usize) -> Answer<Reply> {
-    let (keys, rest) = counted_keys(args, at, "").map_err(|stop| match stop {
-        Stop::Reply(text) if text.starts_with("ERR Number") => Stop::syntax(),
-        other => other,
-    })?;
-    let (end, options) = rest.split_first().ok_or_else(Stop::syntax)?;
-    let (end, wanted) = (End::parse(end)?, pop_options(options)?);
+    let (keys, end, wanted) = pop_words(args, at, End::parse)?;
     for key in keys {
         if let Some(mut entry) = txn.lookup_awaited(key, Kind::List)? {
             let popped = pop_count(txn, &mut entry, end, wanted)?;

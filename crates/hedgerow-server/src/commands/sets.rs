@@ -319,6 +319,30 @@ pub(super) fn counted_keys<'a>(
         })
 }
 
+/// The keys of LMPOP and ZMPOP, the end, and the number of elements to pop.
+pub(super) fn pop_words<'a, E>(
+    args: Args<'a>,
+    at: usize,
+    end: impl FnOnce(&[u8]) -> Answer<E>,
+) -> Answer<(Args<'a>, E, usize)> {
+    let (keys, rest) = counted_keys(args, at, "").map_err(|stop| match stop {
+        Stop::Reply(text) if text.starts_with("ERR Number") => Stop::syntax(),
+        other => other,
+    })?;
+    let (word, options) = rest.split_first().ok_or_else(Stop::syntax)?;
+    let end = end(word)?;
+    let wanted = match options {
+        [] => 1,
+        [word, number] if is(word, "COUNT") => {
+            let count = number::integer(number).and_then(|it| usize::try_from(it).ok());
+            let wrong = || Stop::reply("ERR count should be greater than 0");
+            count.filter(|it| *it > 0).ok_or_else(wrong)?
+        }
+        _ => return Err(Stop::syntax()),
+    };
+    Ok((keys, end, wanted))
+}
+
 pub(super) fn sintercard(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let (keys, rest) = counted_keys(args, 1, "")?;
     let limit = limit_option(rest)?;

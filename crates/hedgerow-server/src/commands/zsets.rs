@@ -2,10 +2,10 @@
 //! scores and then of names.
 
 use super::Args;
-use super::arguments::{float, integer, is};
+use super::arguments::{float, is, random_options};
 use super::hashes::{element_key, name_of, random_elements};
-use super::lists::{pop_options, timeout};
-use super::sets::counted_keys;
+use super::lists::timeout;
+use super::sets::pop_words;
 use super::zset_range::{Range, in_order};
 use crate::number;
 use crate::resp::Reply;
@@ -436,17 +436,12 @@ pub(super) fn bzmpop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 }
 
 fn pop_first(txn: &mut Txn<'_>, args: Args<'_>, at: usize) -> Answer<Reply> {
-    let (keys, rest) = counted_keys(args, at, "").map_err(|stop| match stop {
-        Stop::Reply(text) if text.starts_with("ERR Number") => Stop::syntax(),
-        other => other,
-    })?;
-    let (end, options) = rest.split_first().ok_or_else(Stop::syntax)?;
-    let from_end = match end {
-        it if is(it, "MIN") => false,
-        it if is(it, "MAX") => true,
-        _ => return Err(Stop::syntax()),
+    let from_end = |word: &[u8]| match word {
+        it if is(it, "MIN") => Ok(false),
+        it if is(it, "MAX") => Ok(true),
+        _ => Err(Stop::syntax()),
     };
-    let wanted = pop_options(options)?;
+    let (keys, from_end, wanted) = pop_words(args, at, from_end)?;
     for key in keys {
         let Some(mut entry) = txn.lookup_awaited(key, Kind::SortedSet)? else {
             continue;
@@ -466,15 +461,7 @@ fn pop_first(txn: &mut Txn<'_>, args: Args<'_>, at: usize) -> Answer<Reply> {
 }
 
 pub(super) fn zrandmember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let with_scores = match args.get(3) {
-        None => false,
-        Some(word) if is(word, "WITHSCORES") && args.len() == 4 => true,
-        Some(_) => return Err(Stop::syntax()),
-    };
-    let count = args.get(2).map(|count| integer(count)).transpose()?;
-    if count.is_some_and(|it| !(-(i64::MAX / 2)..=i64::MAX / 2).contains(&it)) {
-        return Err(Stop::reply("ERR value is out of range"));
-    }
+    let (count, with_scores) = random_options(args, "WITHSCORES")?;
     let entry = zset(txn, args[1])?;
     let picked = random_elements(txn, &entry, count)?;
     let scored = picked
