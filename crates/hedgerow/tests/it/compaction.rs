@@ -166,7 +166,7 @@ fn a_merged_tree_has_no_other_files() {
     let (_sender, never) = mpsc::channel();
     let disk = Arc::new(Watched {
         disk: SimStorage::new(1),
-        watcher: LateRemovals(Mutex::new(never)),
+        watcher: Arc::new(LateRemovals(Mutex::new(never))),
     });
     let environment = Environment {
         storage: disk.clone(),

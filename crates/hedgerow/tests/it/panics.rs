@@ -5,17 +5,18 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 
 use hedgerow::io::sim::SimStorage;
-use hedgerow::io::{Background, Clock, Environment, OsClock, OsSpawn, Storage};
-use hedgerow::{Compression, Db, Design, ErrorKind, Event, Keyspace, Layout};
+use hedgerow::io::{Background, Clock, Environment, OsClock, OsSpawn, Spawn, Storage};
+use hedgerow::{Compression, Db, Design, Durability, ErrorKind, Event, Keyspace, Layout};
 
 use crate::support::{Contents, DIR, contents, key, kind, small, value};
 use crate::watched::{Watched, Watcher};
 
-/// A call of the disk: `create`, `open` or `segment`, and a part of the path.
+/// A call of the disk: `create`, `open`, `segment` or `sync`, and a part of the path.
 type Call = (&'static str, &'static str);
 
 /// Panics at the calls that it is armed for.
@@ -45,7 +46,7 @@ impl Watcher for Panics {
 
 impl Panicking {
     fn new(disk: SimStorage) -> Arc<Panicking> {
-        let watcher = Panics::default();
+        let watcher = Arc::new(Panics::default());
         Arc::new(Watched { disk, watcher })
     }
 
@@ -247,4 +248,26 @@ fn log_segments_are_prepared_ahead_after_a_panic_of_that() {
     disk.arm(None);
     disk.watcher.preparing.lock().unwrap().clear();
     until(|| put() && is_prepared_ahead());
+}
+
+/// Those who wait for the sync of another writer would wait for ever.
+#[test]
+fn a_sync_of_the_log_that_panics_is_tried_again() {
+    let disk = Panicking::new(SimStorage::new(7));
+    let db = disk.builder().open().unwrap();
+    let keyspace = db.keyspace("k", Layout::sorted()).unwrap();
+    disk.arm(Some(("sync", "/log/")));
+    let put = || keyspace.put_with(key(0), value(0), Durability::Synced);
+    assert!(catch_unwind(AssertUnwindSafe(put)).is_err());
+    disk.arm(None);
+    let done = Arc::new(AtomicBool::new(false));
+    let (other, ends) = (keyspace.clone(), done.clone());
+    let put = move || {
+        let put = other.put_with(key(1), value(1), Durability::Synced);
+        put.unwrap();
+        ends.store(true, Ordering::SeqCst);
+    };
+    drop(OsSpawn.spawn("put", Box::new(put)).unwrap());
+    until(|| done.load(Ordering::SeqCst));
+    assert_eq!(contents(&keyspace).len(), 2);
 }

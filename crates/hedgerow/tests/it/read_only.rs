@@ -120,7 +120,7 @@ impl Watcher for Hook {
 fn hooked(disk: &SimStorage, hook: impl FnMut() + Send + 'static) -> Arc<Watched<Hook>> {
     Arc::new(Watched {
         disk: disk.clone(),
-        watcher: Hook(Mutex::new(Box::new(hook))),
+        watcher: Arc::new(Hook(Mutex::new(Box::new(hook)))),
     })
 }
 

@@ -88,6 +88,16 @@ struct SyncState {
     wanted: LogPosition,
 }
 
+/// A sync that is under way. Its end wakes those who wait for it, also if it panics.
+struct UnderWay<'a>(&'a Log);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.sync).under_way = false;
+        self.0.synced.notify_all();
+    }
+}
+
 impl Log {
     /// A log whose first segment is numbered `first_segment`, with everything before it durable.
     /// `retired` are segment files that may be reused.
@@ -242,15 +252,10 @@ impl Log {
         state.under_way = true;
         let target = state.wanted;
         drop(state);
-        let result = self.sync_segments(target);
-        let mut state = lock(&self.sync);
-        state.under_way = false;
-        if result.is_ok() {
-            self.durable.fetch_max(target.packed(), Ordering::AcqRel);
-        }
-        drop(state);
-        self.synced.notify_all();
-        result
+        let _under_way = UnderWay(self);
+        self.sync_segments(target)?;
+        self.durable.fetch_max(target.packed(), Ordering::AcqRel);
+        Ok(())
     }
 
     fn sync_segments(&self, target: LogPosition) -> Result<()> {
