@@ -18,7 +18,6 @@ use crate::api::keyspace::{Keyspace, check_name};
 use crate::api::snapshot::Snapshot;
 use crate::base::error::Result;
 use crate::base::options::{Design, Layout};
-use crate::base::runtime::lock;
 use crate::base::stats::DbStats;
 use crate::paths::background;
 use crate::paths::background::wait;
@@ -293,7 +292,7 @@ impl Db {
     pub fn barrier(&self) -> Pending<()> {
         let all = asynchronous::all_workers(&self.engine);
         asynchronous::call_behind(&self.engine, &all, |engine| {
-            match lock(&engine.lost_error).take() {
+            match engine.asynchronous.take_lost_error() {
                 Some(error) => Err(error),
                 None => Ok(()),
             }
@@ -377,6 +376,8 @@ impl Db {
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Db").field("dir", &self.engine.dir).finish()
+        f.debug_struct("Db")
+            .field("dir", &self.engine.directories.root)
+            .finish()
     }
 }

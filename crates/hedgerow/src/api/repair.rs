@@ -396,7 +396,7 @@ fn merge_into(
         return Ok(());
     };
     let level = partition.tree().version.depth() - 1;
-    let run = RunId(engine.writer()?.next_table().0);
+    let run = RunId(engine.writer()?.ids.next_table().0);
     let sources: Vec<Box<dyn InternalIter>> = tables.iter().map(|t| t.iter()).collect();
     let by_number: BTreeMap<TableId, &&FoundTable> =
         tables.iter().map(|t| (t.meta.id, t)).collect();
@@ -440,5 +440,5 @@ fn merge_into(
     let tables = output.finish()?.into_iter();
     let placed = tables.map(|meta| (version.placement(level, run, &meta), meta));
     edit.added = placed.collect();
-    engine.install(partition, edit, None)
+    engine.install(partition, edit, None, None, |_| ())
 }

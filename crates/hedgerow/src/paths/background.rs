@@ -173,13 +173,14 @@ fn begin_flush(engine: &Arc<Engine>, partition: &Arc<Partition>) -> bool {
     false
 }
 
-/// Holds back the flush of memtables sealed later than [`Engine::flushes_held_at`] until it is
-/// dropped.
+/// Releases the flushes that an operation on whole trees holds back when it is dropped.
 pub(crate) struct HeldFlushes<'a>(pub(crate) &'a Arc<Engine>);
 
 impl Drop for HeldFlushes<'_> {
     fn drop(&mut self) {
-        self.0.flushes_held_at.store(u64::MAX, Ordering::Release);
+        if let Some(writer) = &self.0.writer {
+            writer.whole_trees.release_flushes();
+        }
         for partition in self.0.catalog.load().partitions.values() {
             resume_flushes(self.0, partition);
         }
@@ -296,7 +297,7 @@ pub(crate) fn fold_operands(engine: &Arc<Engine>, partition: &Arc<Partition>, or
         return;
     }
     let at = || Bound::Included(order_key.to_vec());
-    let mut manual = Manual::new(at(), at(), writer.next_table());
+    let mut manual = Manual::new(at(), at(), writer.ids.next_table());
     spawn_for(
         engine,
         partition,

@@ -26,7 +26,6 @@ use crate::base::entry::{KeyHash, Kind, SeqNo, Tag, check_stored, front_bytes};
 use crate::base::error::{Error, Result};
 use crate::base::expiry;
 use crate::base::expiry::Expiry;
-use crate::base::runtime::lock;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::background;
@@ -221,7 +220,8 @@ fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>
     wait::for_flushes(engine, &partitions, at)?;
     wait::for_room(engine, &partitions)?;
 
-    let _one = lock(&engine.whole_trees);
+    let writer = engine.writer()?;
+    let _one = writer.whole_trees.begin();
     let _flushes_go_on = HeldFlushes(engine);
     let number = write::number_bulk_load(engine, &partitions)?;
     let seqno = number.seqno;
@@ -234,7 +234,7 @@ fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>
     for (partition, tables) in loaded {
         let claim = compaction::claim(engine, partition, tables)?;
         let run = claim.target.run;
-        let run = run.unwrap_or(RunId(engine.writer()?.next_table().0));
+        let run = run.unwrap_or(RunId(engine.writer()?.ids.next_table().0));
         let version = &partition.tree_owned().version;
         let mut edit = TreeEdit::new(partition.id);
         let placed = tables.iter().map(|meta| {

@@ -22,7 +22,7 @@ use hedgerow_io::{Environment, Storage};
 use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::paths::write;
-use crate::tree::engine::{Handle, log_dir};
+use crate::tree::engine::{Directories, Handle};
 use crate::tree::version::feed::Feed;
 use crate::tree::version::manifest;
 use crate::tree::version::places::Places;
@@ -46,11 +46,10 @@ const POLL: Duration = Duration::from_millis(10);
 pub struct Changes {
     source: Source,
     environment: Environment,
-    dir: PathBuf,
+    directories: Directories,
     /// Everything up to this number was read.
     position: SeqNo,
     feed: Arc<Feed>,
-    places: Places,
     /// The keyspaces at the position.
     keyspaces: Arc<State>,
     /// The segment that is read; opened anew after an error.
@@ -75,7 +74,10 @@ impl Source {
         match self {
             Source::Open(engine) => {
                 let manifest = engine.writer()?.manifest();
-                Ok(Some((manifest.state().feed.clone(), engine.places.clone())))
+                Ok(Some((
+                    manifest.state().feed.clone(),
+                    engine.directories.places.clone(),
+                )))
             }
             Source::Files(known) => {
                 let path = dir.join(manifest::FILE_NAME);
@@ -105,15 +107,17 @@ impl Changes {
         let (feed, places) = look.expect("the first look finds a manifest");
         let position = SeqNo(from);
         check_kept(&feed, position)?;
-        let log = log_dir(&places.log_root(dir));
-        let segment = segment_of(&*storage, &log, &feed, position)?;
+        let directories = Directories {
+            root: dir.to_path_buf(),
+            places,
+        };
+        let segment = segment_of(&*storage, &directories.log(), &feed, position)?;
         let changes = Changes {
             keyspaces: Arc::new(State::of_feed(&feed, position)?),
             source,
-            dir: dir.to_path_buf(),
+            directories,
             position,
             feed,
-            places,
             segment,
             reader: None,
             queue: VecDeque::new(),
@@ -170,8 +174,7 @@ impl Changes {
 
     /// Makes the bytes of a segment durable that another process wrote.
     fn sync(&self, storage: &dyn Storage, segment: u32) -> Result<()> {
-        let log = log_dir(&self.places.log_root(&self.dir));
-        let path = log.join(segment_name(segment));
+        let path = self.directories.log().join(segment_name(segment));
         match storage.sync_file(&path) {
             // Numbers of segments have gaps; and one that was let go meanwhile was durable.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -277,7 +280,7 @@ impl Changes {
             .iter()
             .take_while(|(at, _)| *at <= through)
         {
-            let root = |place| self.places.dir(&self.dir, place);
+            let root = |place| self.directories.place(place);
             let storage = &self.environment.storage;
             let changes = commit::of_edit(&self.keyspaces, edit, storage, &root)?;
             Arc::make_mut(&mut self.keyspaces).apply_keyspaces(edit)?;
@@ -314,8 +317,9 @@ impl Changes {
 
     /// Learns what the manifest says now.
     fn look(&mut self, storage: &dyn Storage) -> Result<()> {
-        if let Some((feed, places)) = self.source.look(storage, &self.dir)? {
-            (self.feed, self.places) = (feed, places);
+        let root = &self.directories.root;
+        if let Some((feed, places)) = self.source.look(storage, root)? {
+            (self.feed, self.directories.places) = (feed, places);
         }
         check_kept(&self.feed, self.position)?;
         if self.segment < self.feed.segment {
@@ -334,8 +338,7 @@ impl Changes {
     }
 
     fn segment_path(&self) -> PathBuf {
-        let log = log_dir(&self.places.log_root(&self.dir));
-        log.join(segment_name(self.segment))
+        self.directories.log().join(segment_name(self.segment))
     }
 }
 

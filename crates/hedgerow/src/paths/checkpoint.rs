@@ -12,7 +12,6 @@ use std::sync::Arc;
 use hedgerow_io::{ReadMode, Storage};
 
 use crate::base::error::{Error, Result};
-use crate::base::runtime::lock;
 use crate::group_filter::{self, filters_dir};
 use crate::paths::background::{HeldFlushes, wait};
 use crate::paths::write;
@@ -73,12 +72,13 @@ fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVers
     // Most of the work, without blocking writers.
     let (at, partitions) = write::seal_database(engine, false)?;
     wait::for_flushes(engine, &partitions, at)?;
-    let _one = lock(&engine.whole_trees);
+    let writer = engine.writer()?;
+    let _one = writer.whole_trees.begin();
     let _flushes_go_on = HeldFlushes(engine);
     let (at, partitions) = write::seal_database(engine, true)?;
     wait::flush_here(engine, &partitions, at)?;
     // Edits wait for the manifest's lock.
-    let manifest = engine.writer()?.manifest();
+    let manifest = writer.manifest();
     let catalog = engine.catalog.load();
     let trees = catalog.partitions.values().map(|p| p.tree_owned());
     Ok((manifest.state().clone(), trees.collect()))

@@ -14,7 +14,7 @@ use crate::tree::version::edit::{Change, KeyspaceChange};
 impl Engine {
     /// Closes once; a later call does nothing. The workers first finish the calls in their queues.
     pub(crate) fn close(&self) -> Result<()> {
-        if let Some(workers) = self.workers.get() {
+        if let Some(workers) = self.asynchronous.workers() {
             workers.finish();
         }
         let Some(writer) = &self.writer else {
@@ -45,7 +45,7 @@ impl Engine {
             writer.log.check_poison()?;
             let mut edit = self.operations_to_note();
             edit.extend(self.clock_to_note());
-            edit.extend([writer.counters(), Change::Closed { end, last }]);
+            edit.extend([writer.ids.change(), Change::Closed { end, last }]);
             writer.manifest().commit(edit)
         });
         self.remove_obsolete();

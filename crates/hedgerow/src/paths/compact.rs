@@ -32,7 +32,7 @@ pub(crate) fn compact(
     progress: &mut CompactProgress,
     go_on: &mut dyn FnMut(CompactProgress) -> bool,
 ) -> Result<()> {
-    let through = engine.writer()?.next_table();
+    let through = engine.writer()?.ids.next_table();
     let is_filtered = partition.keyspace.compaction_filter().is_some();
     let mut manual = Manual::new(lower.clone(), upper.clone(), through)
         .rewriting(engine.held().expired, is_filtered);

@@ -245,14 +245,14 @@ impl<'a> Check<'a> {
             return self.watches.iter().all(|it| it.watch.is_untouched());
         }
         let mut stripes = self.stripes.iter();
-        stripes.all(|&stripe| self.writer.latest_write(stripe) <= self.seen)
+        stripes.all(|&stripe| self.writer.stripes.latest(stripe) <= self.seen)
             && self.trees.iter().all(|tree| !self.is_newer(tree))
     }
 
     /// Returns true if a tree may have writes that were not looked at.
     fn is_newer(&self, tree: &Partition) -> bool {
-        let of_all = self.writer.every_stripe.load(Ordering::Acquire);
-        tree.latest_number().max(SeqNo(of_all)) > self.seen
+        let of_all = self.writer.stripes.latest_of_all();
+        tree.latest_number().max(of_all) > self.seen
     }
 
     fn watch(&mut self) {
@@ -278,7 +278,7 @@ impl<'a> Check<'a> {
             let newer = |&tree: &usize| Newer::of(&partitions[tree], self.seen);
             let mut scratch = Vec::new();
             for (hash, key) in basis.points() {
-                if self.writer.latest_write(stripe(hash)) <= self.seen {
+                if self.writer.stripes.latest(stripe(hash)) <= self.seen {
                     continue;
                 }
                 let tree = trees.entry(facts.router.route(key, hash));

@@ -7,12 +7,10 @@
 //! before the newest entry of the tables. Only then is the memtable dropped and the log released.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::base::entry::{Flags, RunId, SeqNo};
 use crate::base::error::Result;
 use crate::base::range_tombstones::{RangeTombstones, successor};
-use crate::base::runtime::Pressure;
 use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::RUNS_MAX;
@@ -38,7 +36,8 @@ pub(crate) fn level0_is_full(partition: &Partition) -> bool {
 pub(crate) fn is_due(engine: &Engine, partition: &Partition) -> bool {
     let tree = partition.tree();
     let oldest = tree.sealed.last().and_then(|m| m.sealed_at());
-    oldest.is_some_and(|at| at.0 <= engine.flushes_held_at.load(Ordering::Acquire))
+    let writer = engine.writer.as_ref();
+    oldest.is_some_and(|at| writer.is_some_and(|it| it.whole_trees.may_flush(at)))
         && engine.check_open().is_ok()
         && !partition.is_dropped()
 }
@@ -59,11 +58,7 @@ pub(crate) fn flush_oldest(engine: &Engine, partition: &Partition) -> Result<()>
     engine.writer()?.log.sync_through(memtable.log_end())?;
     let (entries, bytes) = to_tables(engine, partition, memtable, through)?;
 
-    let sealed = &engine.memory.sealed;
-    sealed.fetch_sub(memtable.reserved_bytes(), Ordering::Relaxed);
-    if sealed.load(Ordering::Relaxed) == 0 {
-        engine.throttle.set(Pressure::Memtables, 0.0);
-    }
+    engine.unseal(memtable.reserved_bytes());
     engine.release_log();
     engine.tell(Event::Flushed {
         keyspace: partition.keyspace.name(),
@@ -85,21 +80,15 @@ fn to_tables(
 ) -> Result<(u64, u64)> {
     let edit = edit_for(engine, partition, memtable, through)?;
     let written = edit.written();
-    let tables = edit.added.iter().map(|(_, meta)| meta);
-    let written_tables: Vec<_> = tables.cloned().collect();
     let replaced = memtable.entries().saturating_sub(written.0);
     partition
         .keyspace
         .operations
         .add(OperationKind::Replaced, replaced);
     let design = partition.keyspace.design_owned();
-    let filters = group_filters::prepare(engine, partition, &design, &edit);
     let flushed = Some((memtable, through));
-    let installed = engine.install_with(partition, edit, flushed, |it| filters.put(it));
-    if installed.is_err() {
-        engine.remove_unnamed(partition, &written_tables);
-    }
-    installed.map(|()| written)
+    group_filters::install(engine, partition, &design, edit, flushed, None)?;
+    Ok(written)
 }
 
 /// Writes a sealed memtable to tables, and returns the edit that replaces it by them. Recovery does
@@ -110,7 +99,7 @@ pub(crate) fn edit_for(
     memtable: &Arc<Memtable>,
     through: SeqNo,
 ) -> Result<TreeEdit> {
-    let run = RunId(engine.writer()?.next_table().0);
+    let run = RunId(engine.writer()?.ids.next_table().0);
     let tables = write_tables(engine, partition, memtable, run)?;
     let mut edit = TreeEdit::new(partition.id);
     let placement = Placement {

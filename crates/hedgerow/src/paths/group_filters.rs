@@ -2,35 +2,36 @@
 //! job builds what a tree lacks. [`group_filter`] has the filters themselves.
 
 use std::path::PathBuf;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
-use crate::base::entry::PartitionId;
+use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::base::runtime::lock;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::{self, Change, Context, Host, Step, TreeFilters, filters_dir};
-use crate::tree::engine::{Engine, Writer};
+use crate::group_filter::{self, Context, Host, Step, TreeFilters, filters_dir};
+use crate::tree::engine::Engine;
+use crate::tree::memtable::Memtable;
 use crate::tree::partition::{KeyspaceFacts, Partition};
 use crate::tree::version::Version;
 
 impl Host for Engine {
     fn filters_dir(&self) -> PathBuf {
-        filters_dir(&self.places.filters_root(&self.dir))
+        let directories = &self.directories;
+        filters_dir(&directories.places.filters_root(&directories.root))
     }
 
     fn next_number(&self) -> Result<TableId> {
         match &self.writer {
             // Filters are written while the database is being closed, too.
-            Some(writer) => Ok(writer.next_table()),
-            None => self.writer().map(Writer::next_table),
+            Some(writer) => Ok(writer.ids.next_table()),
+            None => self.writer().map(|writer| writer.ids.next_table()),
         }
     }
 
     fn pace(&self, bytes: u64) -> Result<()> {
-        self.rate_limiter.take(bytes);
-        self.check_open()
+        Engine::pace(self, bytes)
     }
 
     fn check_open(&self) -> Result<()> {
@@ -70,38 +71,33 @@ pub(crate) fn context_at_opening<'a>(
     }
 }
 
-/// The filters that an edit brings to a tree.
-pub(crate) struct Prepared<'a> {
-    ready: Vec<Change>,
-    /// Held so that nobody else lets the filters grow until the edit is made.
-    _turn: Option<MutexGuard<'a, ()>>,
-}
-
-/// Builds the filters that know the tables that an edit will add.
-pub(crate) fn prepare<'a>(
+/// Installs an edit as [`Engine::install`] does, together with the filters that know the tables
+/// that it adds. If that fails, these tables are removed.
+pub(crate) fn install(
     engine: &Engine,
-    partition: &'a Partition,
+    partition: &Partition,
     design: &DesignInForce,
-    edit: &TreeEdit,
-) -> Prepared<'a> {
+    edit: TreeEdit,
+    flushed: Option<(&Arc<Memtable>, SeqNo)>,
+    unless_taken: Option<u64>,
+) -> Result<()> {
+    let added: Vec<_> = edit.added.iter().map(|(_, meta)| meta.clone()).collect();
     let placed = edit.added.iter().map(|(place, _)| place);
     let mut placed = placed.chain(edit.moved.iter().map(|(_, place)| place));
     let turn = placed.any(|place| place.level > 0);
+    // Held so that nobody else lets the filters grow until the edit is made.
     let turn = turn.then(|| lock(&partition.filters.growing));
     let version = partition.tree_owned().version.clone();
     let open = |meta: &_| engine.table(meta, &partition.keyspace);
     let cx = context(engine, partition, design);
-    Prepared {
-        ready: group_filter::prepare(&cx, &version, edit, &open),
-        _turn: turn,
+    let filters = group_filter::prepare(&cx, &version, &edit, &open);
+    let put = |version: &mut Version| filters.into_iter().for_each(|change| change(version));
+    let installed = engine.install(partition, edit, flushed, unless_taken, put);
+    drop(turn);
+    if installed.is_err() {
+        engine.remove_unnamed(partition, &added);
     }
-}
-
-impl Prepared<'_> {
-    /// Puts the filters into the version that the edit has made.
-    pub(crate) fn put(self, version: &mut Version) {
-        self.ready.into_iter().for_each(|change| change(version));
-    }
+    installed
 }
 
 /// The next thing that the filters of a tree lack.

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
+use hedgerow_io::{Clock, Environment};
+
+use crate::base::entry::{KeyspaceId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::options::{Design, Layout};
 use crate::base::runtime::lock;
@@ -14,7 +16,7 @@ use crate::paths::compaction;
 use crate::paths::recover;
 use crate::paths::slots;
 use crate::paths::write;
-use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer};
+use crate::tree::engine::{Engine, Ids, KeyspaceCell, KeyspaceState};
 use crate::tree::partition::Partition;
 use crate::tree::version::edit::{Change, KeyspaceChange, KeyspaceDescription};
 
@@ -24,7 +26,7 @@ pub(crate) fn create(
     wanted: &[(&str, Layout, Design)],
 ) -> Result<Vec<Arc<KeyspaceCell>>> {
     let writer = engine.writer()?;
-    let _one = lock(&engine.whole_trees);
+    let _one = writer.whole_trees.begin();
     let mut catalog = (**engine.catalog.load()).clone();
     let (mut cells, mut edit) = (Vec::with_capacity(wanted.len()), Vec::new());
     for (name, layout, design) in wanted {
@@ -35,12 +37,13 @@ pub(crate) fn create(
                 cell.clone()
             }
             None => {
-                let id = KeyspaceId(writer.next_keyspace.fetch_add(1, Ordering::Relaxed));
-                let keyspace = describe(engine, writer, id, (name, layout, design));
-                let (cell, state) = recover::open_keyspace(engine, id, &keyspace, |_, _| {
-                    let version = engine.empty_version(usize::from(keyspace.depth));
-                    Ok((version, SeqNo(0)))
-                })?;
+                let id = writer.ids.next_keyspace();
+                let names = (*name, layout, design);
+                let keyspace = describe(&engine.environment, &writer.ids, id, names);
+                let version = engine.catalog.empty_version(usize::from(keyspace.depth));
+                let tree = |_, _: &_| Ok((version.clone(), SeqNo(0)));
+                let (memory, operators) = (&engine.memory, &engine.operators);
+                let (cell, state) = recover::open_keyspace(memory, operators, id, &keyspace, tree)?;
                 catalog.add(&cell, &state);
                 edit.push(keyspace.creation(id));
                 cell
@@ -62,7 +65,7 @@ pub(crate) fn create(
 }
 
 /// Makes a change of keyspaces durable, at a number of its own if there are slots. The caller holds
-/// [`Engine::whole_trees`].
+/// `Writer::whole_trees`.
 fn log_edit(engine: &Arc<Engine>, mut edit: Vec<Change>) -> Result<()> {
     let writer = engine.writer()?;
     let number = slots::number(engine)?;
@@ -83,18 +86,16 @@ pub(crate) fn missing_operator(cell: &KeyspaceCell, layout: &Layout) -> Option<C
 
 /// Describes a new keyspace, with ids for its partitions.
 fn describe(
-    engine: &Engine,
-    writer: &Writer,
+    environment: &Environment,
+    ids: &Ids,
     id: KeyspaceId,
     (name, layout, design): (&str, &Layout, &Design),
 ) -> KeyspaceDescription {
-    let count = layout.partitioning.count() as u32;
-    let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
     KeyspaceDescription::new(
         name.to_owned(),
         (layout.clone(), design.clone()),
-        seed(engine, id.0),
-        (first..first + count).map(PartitionId).collect(),
+        seed(&*environment.clock, id.0),
+        ids.next_partitions(layout.partitioning.count()),
         merge_policy::policy(&design.policy).depth() as u8,
     )
 }
@@ -112,8 +113,7 @@ pub(crate) fn check_layout(cell: &KeyspaceCell, layout: &Layout) -> Result<()> {
 
 /// The seed of a new keyspace. Seeds differ between keyspaces and databases, so that keys chosen to
 /// collide in one do not collide in another. Seeds are stored: any value will do.
-fn seed(engine: &Engine, id: u32) -> u64 {
-    let clock = &engine.environment.clock;
+fn seed(clock: &dyn Clock, id: u32) -> u64 {
     let mut x = clock.now().as_nanos() as u64 ^ clock.unix_seconds().rotate_left(32);
     x ^= u64::from(id).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -125,9 +125,9 @@ fn seed(engine: &Engine, id: u32) -> u64 {
 /// # Errors
 /// `InvalidArgument` if there is none of that name; as [`clear`].
 pub(crate) fn drop_keyspace(engine: &Arc<Engine>, name: &str) -> Result<()> {
-    engine.writer()?;
+    let writer = engine.writer()?;
     {
-        let _one = lock(&engine.whole_trees);
+        let _one = writer.whole_trees.begin();
         let cell = engine.catalog.load().keyspaces.get(name).cloned();
         let cell = cell.ok_or_else(|| {
             Error::invalid(format!("expected a keyspace, found none named `{name}`"))
@@ -144,8 +144,8 @@ pub(crate) fn drop_keyspace(engine: &Arc<Engine>, name: &str) -> Result<()> {
 /// # Errors
 /// `InvalidArgument` if there is no keyspace of the name, or one of the new name.
 pub(crate) fn rename(engine: &Arc<Engine>, from: &str, to: &str) -> Result<()> {
-    engine.writer()?;
-    let _one = lock(&engine.whole_trees);
+    let writer = engine.writer()?;
+    let _one = writer.whole_trees.begin();
     let mut catalog = (**engine.catalog.load()).clone();
     let Some(cell) = catalog.keyspaces.remove(from) else {
         return Err(Error::invalid(format!(
@@ -170,8 +170,8 @@ pub(crate) fn rename(engine: &Arc<Engine>, from: &str, to: &str) -> Result<()> {
 
 /// Gives the puts of a keyspace a time to live in milliseconds; 0 is for ever.
 pub(crate) fn set_time_to_live(engine: &Arc<Engine>, cell: &KeyspaceCell, ms: u64) -> Result<()> {
-    engine.writer()?;
-    let _one = lock(&engine.whole_trees);
+    let writer = engine.writer()?;
+    let _one = writer.whole_trees.begin();
     cell.check_not_dropped()?;
     if ms > 0 {
         // The edit stores the time, so that a kill leaves tables that are known to expire.
@@ -186,14 +186,14 @@ pub(crate) fn set_time_to_live(engine: &Arc<Engine>, cell: &KeyspaceCell, ms: u6
 /// Empties a keyspace: new, empty trees take the place of the old ones.
 pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()> {
     let writer = engine.writer()?;
-    let whole_trees = lock(&engine.whole_trees);
+    let whole_trees = writer.whole_trees.begin();
     cell.check_not_dropped()?;
-    let count = cell.state.load().partitions.len() as u32;
-    let first = writer.next_partition.fetch_add(count, Ordering::Relaxed);
-    let ids: Vec<_> = (first..first + count).map(PartitionId).collect();
+    let ids = writer
+        .ids
+        .next_partitions(cell.state.load().partitions.len());
     let depth = cell.facts.design().policy.depth();
     let partitions = ids.iter().enumerate().map(|(index, &id)| {
-        let version = engine.empty_version(depth);
+        let version = engine.catalog.empty_version(depth);
         Partition::new(
             id,
             index,
@@ -226,7 +226,7 @@ pub(crate) fn clear(engine: &Arc<Engine>, cell: &Arc<KeyspaceCell>) -> Result<()
 /// Removes the trees of a keyspace, or replaces them, at one sequence number. Every write with a
 /// smaller number was routed to the old trees, and is durable before the edit. Every write with a
 /// larger number is routed after the edit. No snapshot is taken in between. The caller holds
-/// [`Engine::whole_trees`].
+/// `Writer::whole_trees`.
 fn replace_trees(
     engine: &Arc<Engine>,
     cell: &Arc<KeyspaceCell>,
@@ -253,7 +253,7 @@ fn replace_trees(
             compaction::update_pressure(engine, partition);
             let tree = partition.tree();
             let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
-            engine.memory.sealed.fetch_sub(sealed, Ordering::Relaxed);
+            engine.unseal(sealed);
             (engine.memory).remove_active(&old.facts.active, tree.active.reserved_bytes());
         }
         let catalog = engine.catalog.load();

@@ -16,7 +16,7 @@ use crate::base::expiry;
 use crate::base::expiry::Expiry;
 use crate::base::key_order;
 use crate::base::key_order::Order;
-use crate::base::options::{Compression, Design, IndexSpec, KeyOrder, TableSpec};
+use crate::base::options::{Compression, Design, KeyOrder};
 use crate::base::page::{PageSource, TableId};
 use crate::base::range_tombstones::RangeTombstones;
 use crate::paths::bulk_load::{BulkLoad, BulkLoadReport, LoadOp, out_of_order};
@@ -79,6 +79,7 @@ impl TableWriter {
     ) -> Result<TableWriter> {
         let file = storage.create(path);
         let file = file.map_err(|e| Error::io("create", path, e))?;
+        let design = Design::default();
         let options = TableOptions {
             id: OUTSIDE,
             keyspace: 0,
@@ -88,10 +89,10 @@ impl TableWriter {
             path: 0,
             hash_seed: 0,
             key_order: KeyOrder::Sorted,
-            block_bytes: Design::default().block_bytes,
+            block_bytes: design.block_bytes,
             compression,
-            table: TableSpec::BlockBased,
-            index: IndexSpec::default(),
+            table: design.table,
+            index: design.index,
             seqno_override: None,
             settled: None,
             filter: None,
@@ -303,12 +304,11 @@ pub(crate) fn ingest(
 /// Writes entries with their expiry to tables in a directory, each of about `table_bytes` bytes,
 /// and makes their names durable. Returns the files in the order of keys.
 pub(crate) fn export(
-    engine: &Engine,
+    storage: &dyn Storage,
     mut entries: Scan,
     dir: &Path,
     table_bytes: u64,
 ) -> Result<Vec<PathBuf>> {
-    let storage = &*engine.environment.storage;
     let created = storage.create_dir_all(dir);
     created.map_err(|e| Error::io("create", dir, e))?;
     let (mut paths, mut current): (Vec<PathBuf>, Option<TableWriter>) = (Vec::new(), None);

@@ -20,6 +20,8 @@ pub(crate) use gets::{Gets, View};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use hedgerow_mem::Publisher;
+
 use crate::base::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::base::error::{ErrorKind, Result};
 use crate::base::expiry::Moment;
@@ -120,13 +122,12 @@ pub(crate) fn get_observed(
     let hash = KeyHash::of(user_key, state.facts.seed);
     let mut scratch = Vec::new();
     let key = state.facts.order.borrow(user_key, &mut scratch);
-    let seqno = moment.seqno;
-    let query = Query::alone(key, hash, seqno);
+    let query = Query::alone(key, hash, moment.seqno);
 
     let tree = state.route(user_key, hash).tree();
     let found = match in_memtables(engine, &tree, &query, observer)? {
         Some(found) => found,
-        None => match in_tables(engine, &tree.version, query, observer)? {
+        None => match in_tables(&engine.stats, &tree.version, query, observer)? {
             Some(answer) => read_value(engine, answer, want, observer)?,
             None => Found::Absent,
         },
@@ -174,8 +175,7 @@ pub(crate) fn get_if_cached(
     let hash = KeyHash::of(user_key, state.facts.seed);
     let mut scratch = Vec::new();
     let key = state.facts.order.borrow(user_key, &mut scratch);
-    let seqno = moment.seqno;
-    let query = Query::alone(key, hash, seqno);
+    let query = Query::alone(key, hash, moment.seqno);
     let tree = state.route(user_key, hash).tree();
     let found = match in_memtables(engine, &tree, &query, &mut ())? {
         None => in_cached_pages(engine, &tree.version, query)?,
@@ -205,7 +205,7 @@ pub(crate) fn get_if_cached(
 /// The newest version of a key in the tables. Gets call it from one place, so it is a part of them.
 #[inline(always)]
 fn in_tables(
-    engine: &Engine,
+    stats: &Stats,
     version: &Version,
     query: Query<'_>,
     observer: &mut impl Observer,
@@ -215,7 +215,7 @@ fn in_tables(
     lookup.touch_filters();
     let mut page = None;
     loop {
-        match lookup.step(&engine.stats, page.take(), observer)? {
+        match lookup.step(stats, page.take(), observer)? {
             Step::Read(id) => {
                 let asked = lookup.asked();
                 match asked {
@@ -330,7 +330,7 @@ fn in_memtables(
         let found = memtable.get(query.key, query.seqno);
         observer.memtable(memtable, found.map(|(seqno, tag, _)| (seqno, tag)));
         if let Some((seqno, tag, value)) = found {
-            wait_until_published(engine, seqno);
+            wait_until_published(&engine.publisher, seqno);
             engine.stats.memtable_hits.add(1);
             return Found::of(tag, || Slice::copy_from(value)).map(Some);
         }
@@ -342,9 +342,9 @@ fn in_memtables(
 /// I20). A reader that has seen it must find it in every later scan and snapshot, and the rest of
 /// its batch or bulk load in every get.
 #[inline]
-fn wait_until_published(engine: &Engine, seqno: SeqNo) {
-    if seqno.0 > engine.publisher.published() {
-        engine.publisher.wait(seqno.0);
+fn wait_until_published(publisher: &Publisher, seqno: SeqNo) {
+    if seqno.0 > publisher.published() {
+        publisher.wait(seqno.0);
     }
 }
 
@@ -360,9 +360,9 @@ impl Answer {
     /// A bulk load installs a table just before it publishes the table's number. A larger number in
     /// the table would never be published.
     #[cold]
-    fn wait_until_published(&self, engine: &Engine) -> Result<()> {
+    fn wait_until_published(&self, publisher: &Publisher) -> Result<()> {
         self.table.check_number(self.seqno)?;
-        engine.publisher.wait(self.seqno.0);
+        publisher.wait(self.seqno.0);
         Ok(())
     }
 
@@ -394,7 +394,7 @@ impl Answer {
     #[inline(always)]
     fn value(self, engine: &Engine, page: Option<Page>) -> Result<Found> {
         if self.seqno.0 > engine.publisher.published() {
-            self.wait_until_published(engine)?;
+            self.wait_until_published(&engine.publisher)?;
         }
         let tag = self.tag;
         match tag.kind {

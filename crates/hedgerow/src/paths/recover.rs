@@ -25,8 +25,8 @@ mod survey;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
@@ -36,7 +36,6 @@ use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::merge_operator::Operators;
 use crate::base::options::LevelPaths;
-use crate::base::page::TableId;
 use crate::base::runtime::{RateLimiter, Scheduler, Throttle};
 use crate::base::stats::{Event, Listener, Stats};
 use crate::design::advisor::Device;
@@ -49,7 +48,8 @@ use crate::table::TableContext;
 use crate::table::memory::Memory;
 use crate::table::open::table_number;
 use crate::tree::engine::{
-    Catalog, CommitState, Engine, Events, KeyspaceCell, KeyspaceState, STRIPES, Writer, log_dir,
+    Asynchronous, Catalog, CommitState, CurrentCatalog, Directories, Engine, Events, Ids,
+    KeyspaceCell, KeyspaceState, Stripes, WholeTrees, Writer, log_dir,
 };
 use crate::tree::expiry_clock::ExpiryClock;
 use crate::tree::partition::{KeyspaceFacts, Partition, tables_dir};
@@ -301,32 +301,25 @@ fn assemble(
     let events = Arc::new(Events::new(options.listener.clone()));
     let told = events.clone();
     let engine = Arc::new(Engine {
-        dir: dir.to_path_buf(),
-        places,
+        directories: Directories {
+            root: dir.to_path_buf(),
+            places,
+        },
         scheduler: Scheduler::start(&environment, move || told.tell_all())?,
         throttle: Throttle::new(environment.clock.clone()),
-        rate_limiter: RateLimiter::new(environment.clock.clone(), options.io_bytes_per_second),
         environment,
         memory,
         tables,
         stats,
         events,
-        device: options.device.clone(),
         operators: options.operators.clone(),
         expiry,
-        catalog: ArcSwap::default(),
-        routing_epoch: AtomicU64::new(0),
-        rerouted_at: AtomicU64::new(0),
+        catalog: CurrentCatalog::default(),
         snapshots: SnapshotList::default(),
         publisher: Publisher::new(survey.last.0, COMMITS_UNDER_WAY_MAX),
         writer,
+        asynchronous: Asynchronous::default(),
         closed: AtomicBool::new(false),
-        flushes_held_at: AtomicU64::new(u64::MAX),
-        whole_trees: Mutex::default(),
-        to_warm: Mutex::default(),
-        workers: OnceLock::new(),
-        lost_error: Mutex::default(),
-        empty_versions: Mutex::default(),
     });
     let catalog = open_keyspaces(&engine, &keyspaces, &trees)?;
     for (id, ms) in &times_to_live {
@@ -345,7 +338,7 @@ fn open_keyspaces(
     let mut filters = Found::list(&engine.tables, &engine.filters_dir());
     let mut catalog = Catalog::default();
     for (&id, keyspace) in keyspaces {
-        let (cell, state) = open_keyspace(engine, id, keyspace, |partition, facts| {
+        let tree = |partition: PartitionId, facts: &KeyspaceFacts| -> Result<_> {
             let tree = trees.get(&partition);
             let depth = usize::from(tree.map_or(keyspace.depth, |t| t.depth));
             let mut edit = TreeEdit::new(partition);
@@ -357,7 +350,7 @@ fn open_keyspaces(
             }
             let flushed_through = tree.map_or(SeqNo(0), |t| t.flushed_through);
             if edit == TreeEdit::new(partition) {
-                return Ok((engine.empty_version(depth), flushed_through));
+                return Ok((engine.catalog.empty_version(depth), flushed_through));
             }
             let mut version = Version::new(depth);
             version.apply(&edit, |meta| engine.table(meta, facts))?;
@@ -366,7 +359,9 @@ fn open_keyspaces(
             let cx = group_filters::context_at_opening(engine, facts, &design, partition, &own);
             filters.attach(&cx, &mut version);
             Ok((Arc::new(version), flushed_through))
-        })?;
+        };
+        let (memory, operators) = (&engine.memory, &engine.operators);
+        let (cell, state) = open_keyspace(memory, operators, id, keyspace, tree)?;
         catalog.add(&cell, &state);
     }
     Ok(catalog)
@@ -381,9 +376,8 @@ fn make_writer(
     memory: &Memory,
 ) -> Result<Writer> {
     let memory = memory.plan();
-    let next_table = state.next_table.max(1);
-    let (next_keyspace, next_partition) = (state.next_keyspace, state.next_partition);
-    let storage = &options.environment.storage;
+    let environment = &options.environment;
+    let storage = &environment.storage;
     let default_segment = (memory.active() / 2).clamp(64 << 10, 64 << 20);
     let segment_bytes = options.log_segment_bytes.unwrap_or(default_segment);
     let log_bytes_max = options
@@ -392,7 +386,7 @@ fn make_writer(
         .max(2 * segment_bytes);
     let next_seqno = SeqNo(survey.last.0 + 1);
     let log_dir = log_dir(&places.log_root(dir));
-    let has_slots = state.feed.is_on();
+    let (ids, has_slots) = (Ids::new(&state), state.feed.is_on());
     // The manifest names all places before any file is put into them.
     let manifest = VersionSet::create(storage.clone(), dir, state)?;
     let (log, tail) = Log::create(
@@ -407,22 +401,23 @@ fn make_writer(
         log,
         log_bytes_max,
         commit: Mutex::new(CommitState { next_seqno, tail }),
-        stripes: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
-        every_stripe: AtomicU64::new(0),
+        stripes: Stripes::default(),
         manifest: Mutex::new(manifest),
-        next_table: AtomicU64::new(next_table),
-        first_table: TableId(next_table),
-        next_keyspace: AtomicU32::new(next_keyspace),
-        next_partition: AtomicU32::new(next_partition),
+        ids,
         preparing_spares: AtomicBool::new(false),
         has_slots: AtomicBool::new(has_slots),
+        whole_trees: WholeTrees::default(),
+        rate_limiter: RateLimiter::new(environment.clock.clone(), options.io_bytes_per_second),
+        device: options.device.clone(),
+        to_warm: Mutex::default(),
         locks: Mutex::new(locks),
     })
 }
 
 /// The shared part of a keyspace's handles, over the trees that `tree` returns.
 pub(crate) fn open_keyspace(
-    engine: &Engine,
+    memory: &Memory,
+    operators: &Operators,
     id: KeyspaceId,
     keyspace: &KeyspaceDescription,
     mut tree: impl FnMut(PartitionId, &KeyspaceFacts) -> Result<(Arc<Version>, SeqNo)>,
@@ -430,9 +425,9 @@ pub(crate) fn open_keyspace(
     let design = DesignInForce::derive(
         keyspace.design.clone(),
         &keyspace.layout,
-        engine.memory.plan().active(),
+        memory.plan().active(),
     );
-    let facts = KeyspaceFacts::new(id, keyspace, design, &engine.operators);
+    let facts = KeyspaceFacts::new(id, keyspace, design, operators);
     let mut partitions = Vec::with_capacity(keyspace.partitions.len());
     for (index, &partition) in keyspace.partitions.iter().enumerate() {
         let (version, flushed) = tree(partition, &facts)?;
@@ -443,7 +438,7 @@ pub(crate) fn open_keyspace(
             facts,
             version,
             flushed,
-            &engine.memory.pool,
+            &memory.pool,
         ));
     }
     let state = Arc::new(KeyspaceState {

@@ -18,7 +18,8 @@ use std::sync::atomic::Ordering;
 use crate::base::error::Result;
 use crate::base::options::Design;
 use crate::base::stats::{Event, KeyspaceStats, LevelStats, Operations};
-use crate::design::advisor::{Adoption, Constraints, Workload, adoption, is_due};
+use crate::design::advisor::{Adoption, Constraints, Device, Workload, adoption, is_due};
+use crate::table::memory::Memory;
 use crate::tree::engine::{Engine, KeyspaceCell};
 use crate::tree::partition::Partition;
 use crate::tree::version::edit::{Change, KeyspaceChange};
@@ -45,6 +46,9 @@ pub(crate) fn adopted(
     partition: &Partition,
 ) -> Result<Option<(Arc<KeyspaceCell>, Design)>> {
     let facts = &partition.keyspace;
+    let Some(writer) = &engine.writer else {
+        return Ok(None);
+    };
     if !facts.tunes_itself.load(Ordering::Acquire) {
         return Ok(None);
     }
@@ -52,7 +56,7 @@ pub(crate) fn adopted(
     let Some(cell) = catalog.keyspaces.get(&facts.name()) else {
         return Ok(None);
     };
-    Ok(find(engine, cell)?.map(|found| {
+    Ok(find(&engine.memory, &writer.device, cell)?.map(|found| {
         engine.tell(Event::Adopted {
             keyspace: cell.facts.name(),
             us_before: found.us_before,
@@ -62,7 +66,7 @@ pub(crate) fn adopted(
     }))
 }
 
-fn find(engine: &Engine, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
+fn find(memory: &Memory, device: &Device, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
     let facts = &cell.facts;
     let state = cell.state.load();
     let mut of_tree = KeyspaceStats {
@@ -87,9 +91,8 @@ fn find(engine: &Engine, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
         entries,
         ..LevelStats::default()
     }];
-    let all = engine.memory.stored.bytes.load(Ordering::Relaxed);
-    let memory =
-        u128::from(engine.memory.plan().budget) * u128::from(bytes) / u128::from(all.max(1));
+    let all = memory.stored.bytes.load(Ordering::Relaxed);
+    let memory = u128::from(memory.plan().budget) * u128::from(bytes) / u128::from(all.max(1));
 
     let mut operations = of_tree.operations;
     operations.since_retune /= trees;
@@ -99,7 +102,7 @@ fn find(engine: &Engine, cell: &KeyspaceCell) -> Result<Option<Adoption>> {
         &design,
         &operations,
         &workload,
-        &engine.device,
+        device,
         &Constraints::new(memory as u64).of_order(facts.key_order),
     )?;
     Ok(found.map(|found| Adoption {

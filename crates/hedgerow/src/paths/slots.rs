@@ -14,7 +14,6 @@ use std::sync::atomic::Ordering;
 
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
-use crate::base::runtime::lock;
 use crate::paths::write;
 use crate::paths::write::UnloggedNumber;
 use crate::tree::engine::Engine;
@@ -36,7 +35,7 @@ pub(crate) fn number(engine: &Arc<Engine>) -> Result<Option<UnloggedNumber<'_>>>
 /// Creates a slot that keeps all changes from now on. Returns its position.
 pub(crate) fn create(engine: &Arc<Engine>, name: &str, log_bytes_max: u64) -> Result<u64> {
     let writer = engine.writer()?;
-    let _one = lock(&engine.whole_trees);
+    let _one = writer.whole_trees.begin();
     // The first mark, so that every later number is in a segment that is kept.
     let was_on = writer.has_slots.swap(true, Ordering::AcqRel);
     let created = || {
@@ -82,7 +81,7 @@ pub(crate) fn change(
     change: impl FnOnce(Slot) -> Result<Option<Slot>>,
 ) -> Result<()> {
     let writer = engine.writer()?;
-    let _one = lock(&engine.whole_trees);
+    let _one = writer.whole_trees.begin();
     let mut manifest = writer.manifest();
     let Some(&slot) = manifest.state().feed.slots.get(name) else {
         let message = format!("expected a slot, found none named `{name}`");

@@ -14,6 +14,7 @@ use crate::design::merge_policy::shape::Level;
 use crate::design::planner::debt;
 use crate::paths::compaction;
 use crate::table::Table;
+use crate::table::memory::Memory;
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::version::SuperVersion;
 
@@ -60,9 +61,9 @@ pub(crate) fn gather(engine: &Arc<Engine>) -> DbStats {
             merge_debt,
             log,
         },
-        memory: memory_stats(engine),
+        memory: memory_stats(&engine.memory),
         snapshots: engine.snapshots.oldest().0,
-        panics: engine.scheduler.panics() + engine.workers.get().map_or(0, |w| w.panics()),
+        panics: engine.scheduler.panics() + engine.asynchronous.workers().map_or(0, |w| w.panics()),
         flush_cpu: engine.scheduler.cpu(&[Priority::Flush]),
         merge_cpu: (engine.scheduler).cpu(&[Priority::MergeTop, Priority::Merge]),
         workers: worker_stats(engine),
@@ -75,12 +76,14 @@ pub(crate) fn gather(engine: &Arc<Engine>) -> DbStats {
 }
 
 fn worker_stats(engine: &Engine) -> Vec<WorkerStats> {
-    let count = engine.workers.get().map_or(0, |workers| workers.count());
+    let count = engine
+        .asynchronous
+        .workers()
+        .map_or(0, |workers| workers.count());
     (0..count).filter_map(|i| engine.worker_stats(i)).collect()
 }
 
-fn memory_stats(engine: &Engine) -> MemoryStats {
-    let memory = &engine.memory;
+fn memory_stats(memory: &Memory) -> MemoryStats {
     MemoryStats {
         budget: memory.plan().budget,
         memtables: (memory.pool.held_bytes() + memory.pool.retained_bytes()) as u64,
@@ -93,12 +96,9 @@ fn memory_stats(engine: &Engine) -> MemoryStats {
     }
 }
 
-/// All statistics but the debt.
-fn partition_stats(engine: &Engine, index: usize, tree: &SuperVersion) -> PartitionStats {
-    let mut stats = PartitionStats {
-        worker: engine.worker_of(index),
-        ..PartitionStats::default()
-    };
+/// All statistics but the worker and the debt.
+fn partition_stats(tree: &SuperVersion) -> PartitionStats {
+    let mut stats = PartitionStats::default();
     for memtable in tree.memtables() {
         stats.memtable_entries += memtable.entries();
         stats.memtable_tombstones += memtable.tombstones();
@@ -134,8 +134,9 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
         let targets = design.targets(&tree.version);
         let debt = debt(&tree.version, &targets);
         let of_tree = PartitionStats {
+            worker: engine.worker_of(partition.index),
             debt_bytes: debt.bytes,
-            ..partition_stats(engine, partition.index, &tree)
+            ..partition_stats(&tree)
         };
         stats.memtable_entries += of_tree.memtable_entries;
         stats.memtable_tombstones += of_tree.memtable_tombstones;
@@ -145,7 +146,8 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
         stats.misplaced_bytes += debt.misplaced_bytes;
         stats.levels_over = stats.levels_over.max(debt.levels_over as usize);
         stats.retuning |= partition.work().retuned_at.is_some();
-        let allotted = compaction::filters::allot(engine, partition, &design, &tree.version);
+        let allotted =
+            compaction::filters::allot(&engine.memory, partition, &design, &tree.version);
         for (i, level) in tree.version.levels.iter().enumerate() {
             if levels.len() <= i {
                 let hits = engine.stats.hits_by_level.get(i);

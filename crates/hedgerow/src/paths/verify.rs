@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::group_filter;
-use crate::tree::engine::{Engine, log_dir};
+use crate::tree::engine::Engine;
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
@@ -91,11 +91,11 @@ fn verify_manifest(engine: &Engine) -> Result<()> {
         return Ok(());
     };
     let manifest = writer.manifest();
-    let replay = manifest::replay(&*engine.environment.storage, &engine.dir)?;
+    let replay = manifest::replay(&*engine.environment.storage, &engine.directories.root)?;
     if State::replay(&replay.edits)? != *manifest.state() {
         return Err(
             Error::corruption("the manifest does not describe the open database")
-                .at(&engine.dir.join(manifest::FILE_NAME), None),
+                .at(&engine.directories.root.join(manifest::FILE_NAME), None),
         );
     }
     Ok(())
@@ -109,7 +109,7 @@ fn verify_log(engine: &Engine) -> Result<u64> {
     };
     let durable = writer.log.durable();
     let storage = &*engine.environment.storage;
-    let dir = log_dir(&engine.log_root());
+    let dir = engine.directories.log();
     let files = storage.list(&dir).map_err(|e| Error::io("list", &dir, e))?;
     let numbers = files.iter().filter_map(|file| segment_number(&file.name));
     let start = || writer.manifest().log_start();

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use arc_swap::Guard;
-use hedgerow_mem::{Approach, Ticket};
+use hedgerow_mem::{Approach, Publisher, Ticket};
 
 use crate::base::entry::{
     COVERING_BYTES, ENTRY_OVERHEAD_BYTES, KeyHash, Kind, LogPosition, PartitionId, SeqNo, Tag,
@@ -26,7 +26,7 @@ use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
 use crate::base::range_tombstones::successor;
 use crate::base::runtime::{Pressure, Priority};
-use crate::base::stats::OperationKind;
+use crate::base::stats::{OperationKind, Stats};
 use crate::paths::background;
 use crate::paths::background::wait;
 use crate::paths::conflicts::Check;
@@ -108,7 +108,7 @@ impl Unchanged<'_> {
                     let key = ops[0].order_key(&mut scratch);
                     !ops[0].partition.keyspace.ends.has_nearer(end, key)
                 };
-                writer.latest_write(stripe) <= seen && nearest_to.is_none_or(is_nearest)
+                writer.stripes.latest(stripe) <= seen && nearest_to.is_none_or(is_nearest)
             }
         }
     }
@@ -186,7 +186,7 @@ pub(crate) fn commit(
     );
     let mut crowded = Vec::new();
     if written.is_ok() {
-        apply(engine, ops, &reserved, &mut crowded);
+        apply(&engine.publisher, ops, &reserved, &mut crowded);
     }
     // A failed commit lets its successors proceed to find the log poisoned, instead of waiting.
     engine.publisher.finish(reserved.ticket);
@@ -199,7 +199,7 @@ pub(crate) fn commit(
     if durability == Durability::Synced {
         writer.log.sync_through(reserved.place.end())?;
     }
-    count(engine, ops, &reserved.memtables);
+    count(&engine.stats, ops, &reserved.memtables);
     if !crowded.is_empty() {
         flush_crowded(engine, &crowded);
     }
@@ -256,7 +256,7 @@ fn reserve(
         let mut state = writer.commit();
         engine.check_open()?;
         writer.log.check_poison()?;
-        if engine.routing_epoch.load(Ordering::Relaxed) != condition.routing_epoch {
+        if !engine.catalog.is_routed_at(condition.routing_epoch) {
             return Ok(Err(Outcome::Rerouted));
         }
         if let Some(unchanged) = &condition.unchanged
@@ -337,10 +337,9 @@ fn assign(
     for (i, op) in ops.iter().enumerate() {
         let seqno = first.0 + i as u64;
         match op.tag.kind {
-            Kind::RangeDelete => &writer.every_stripe,
-            _ => &writer.stripes[stripe(op.hash)],
+            Kind::RangeDelete => writer.stripes.note_all(SeqNo(seqno)),
+            _ => writer.stripes.note(stripe(op.hash), SeqNo(seqno)),
         }
-        .store(seqno, Ordering::Relaxed);
         op.partition.latest_write().store(seqno, Ordering::Relaxed);
         if op.partition.log_segment.load(Ordering::Relaxed) != state.tail.segment_number() {
             note_write(state, op, SeqNo(seqno));
@@ -400,7 +399,7 @@ const PIECE: usize = 16;
 /// Copies the operations into their memtables. `crowded` gets the partitions whose memtables have
 /// many range tombstones.
 fn apply(
-    engine: &Engine,
+    publisher: &Publisher,
     ops: &[WriteOp<'_>],
     reserved: &Reserved,
     crowded: &mut Vec<PartitionId>,
@@ -410,7 +409,7 @@ fn apply(
         let memtable = reserved.memtables.get(i);
         match op.tag.kind {
             Kind::RangeDelete => delete_range(op, memtable, seqno, crowded),
-            Kind::Merge if engine.publisher.published() >= reserved.first.0 - 1 => {
+            Kind::Merge if publisher.published() >= reserved.first.0 - 1 => {
                 covering::insert(op, memtable, (key, seqno));
             }
             _ => memtable.insert(key, seqno, op.tag, op.value),
@@ -463,7 +462,7 @@ fn flush_crowded(engine: &Arc<Engine>, partitions: &[PartitionId]) {
     drop(seal_all(engine, crowded));
 }
 
-fn count(engine: &Engine, ops: &[WriteOp<'_>], memtables: &Memtables) {
+fn count(stats: &Stats, ops: &[WriteOp<'_>], memtables: &Memtables) {
     let is_delete = |op: &&WriteOp<'_>| matches!(op.tag.kind, Kind::Delete | Kind::RangeDelete);
     let mut all_deletes = 0;
     // A batch has few keyspaces, most often in consecutive operations.
@@ -484,5 +483,5 @@ fn count(engine: &Engine, ops: &[WriteOp<'_>], memtables: &Memtables) {
         .iter()
         .map(|op| op.user_key.len() + op.value.len())
         .sum();
-    engine.stats.user_bytes.add(bytes as u64);
+    stats.user_bytes.add(bytes as u64);
 }

@@ -6,128 +6,64 @@
 //! during I/O: that of appending an edit.
 
 mod catalog;
+mod directories;
 mod events;
 mod handle;
 mod install;
 mod kept_files;
 mod task;
+mod writer;
 
-pub(crate) use catalog::{Catalog, KeyspaceCell, KeyspaceState};
+pub(crate) use catalog::{Catalog, CurrentCatalog, KeyspaceCell, KeyspaceState};
+pub(crate) use directories::{Directories, log_dir};
 pub(crate) use events::Events;
 pub(crate) use handle::{Handle, SnapshotGuard};
 pub(crate) use kept_files::{kept_dir, kept_path};
-pub(crate) use task::{Access, Answer, Task, Write};
+pub(crate) use task::{Access, Answer, Asynchronous, Task, Write};
+pub(crate) use writer::{CommitState, Ids, Stripes, WholeTrees, Writer, stripe};
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
-use hedgerow_io::{Environment, FileLock};
+use hedgerow_io::Environment;
 use hedgerow_mem::Publisher;
 
-use crate::base::entry::{EXPIRY_BYTES, KeyHash, PartitionId, SeqNo};
+use crate::base::entry::{EXPIRY_BYTES, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry;
 use crate::base::expiry::Expiry;
 use crate::base::merge_operator::Operators;
-use crate::base::page::{PageSlice, TableId};
-use crate::base::runtime::{Pressure, Priority, RateLimiter, Scheduler, Throttle, Workers, lock};
+use crate::base::page::PageSlice;
+use crate::base::runtime::{Pressure, Priority, Scheduler, Throttle, lock};
 use crate::base::slice::Slice;
 use crate::base::stats::{Event, Stats, WorkerStats};
 use crate::base::table_meta::TableMeta;
-use crate::design::advisor::Device;
 use crate::table::memory::Memory;
-use crate::table::open::table_name;
 use crate::table::{Table, TableContext};
 use crate::tree::expiry_clock::ExpiryClock;
 use crate::tree::partition::KeyspaceFacts;
 use crate::tree::snapshot_list::{Held, SnapshotList};
 use crate::tree::version::edit::Change;
-use crate::tree::version::places::Places;
-use crate::tree::version::{Version, VersionSet};
-use crate::tree::wal::{Log, Tail};
-
-/// The number of stripes of keys. Writes to one stripe count as conflicting for `update`, and are
-/// looked at by transactions.
-pub(crate) const STRIPES: usize = 4096;
-
-/// The stripe in which a key's writes are counted.
-pub(crate) fn stripe(hash: KeyHash) -> usize {
-    hash.high() as usize % STRIPES
-}
 
 /// All parts of an open database.
 pub(crate) struct Engine {
-    pub(crate) dir: PathBuf,
-    /// The places of its files beside `dir`.
-    pub(crate) places: Places,
+    pub(crate) directories: Directories,
     pub(crate) environment: Environment,
     pub(crate) memory: Arc<Memory>,
     pub(crate) tables: Arc<TableContext>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) scheduler: Scheduler,
     pub(crate) throttle: Throttle,
-    pub(crate) rate_limiter: RateLimiter,
     pub(crate) events: Arc<Events>,
-    /// The costs of reads and writes, for keyspaces that tune themselves.
-    pub(crate) device: Device,
     pub(crate) operators: Operators,
     pub(crate) expiry: ExpiryClock,
-    pub(crate) catalog: ArcSwap<Catalog>,
-    /// Counts the changes after which a routed write must be routed again, twice each: it is odd
-    /// during a change.
-    pub(crate) routing_epoch: AtomicU64,
-    /// The sequence number of the last of these changes.
-    pub(crate) rerouted_at: AtomicU64,
+    pub(crate) catalog: CurrentCatalog,
     pub(crate) snapshots: SnapshotList,
     pub(crate) publisher: Publisher,
     /// `None` when the database was opened for reading only.
     pub(crate) writer: Option<Writer>,
+    pub(crate) asynchronous: Asynchronous,
     pub(crate) closed: AtomicBool,
-    /// While a checkpoint is made or a bulk load installed at this number, memtables sealed at a
-    /// later one are not flushed.
-    pub(crate) flushes_held_at: AtomicU64,
-    /// Held by each operation on whole trees: a checkpoint, the end of a bulk load, a clear, a
-    /// drop.
-    pub(crate) whole_trees: Mutex<()>,
-    /// Trees whose blocks may be read into the page cache when there is time.
-    pub(crate) to_warm: Mutex<BTreeSet<PartitionId>>,
-    /// The workers of asynchronous calls; set when the database is open.
-    pub(crate) workers: OnceLock<Workers<Task>>,
-    /// The first error of a write without a future.
-    pub(crate) lost_error: Mutex<Option<Error>>,
-    /// The versions of trees without tables, by depth.
-    pub(crate) empty_versions: Mutex<BTreeMap<usize, Arc<Version>>>,
-}
-
-/// The parts of a database that is opened for writing.
-pub(crate) struct Writer {
-    pub(crate) log: Log,
-    pub(crate) log_bytes_max: u64,
-    pub(crate) commit: Mutex<CommitState>,
-    /// The number of the latest write to each stripe of keys; stored under the commit lock.
-    pub(crate) stripes: Box<[AtomicU64]>,
-    /// The number of the latest write to any key: a range delete or a bulk load; stored likewise.
-    pub(crate) every_stripe: AtomicU64,
-    pub(crate) manifest: Mutex<VersionSet>,
-    pub(crate) next_table: AtomicU64,
-    /// The first free table id when the database was opened.
-    pub(crate) first_table: TableId,
-    pub(crate) next_keyspace: AtomicU32,
-    pub(crate) next_partition: AtomicU32,
-    pub(crate) preparing_spares: AtomicBool,
-    /// True while there are slots. Changed only under [`Engine::whole_trees`].
-    pub(crate) has_slots: AtomicBool,
-    pub(crate) locks: Mutex<Vec<Box<dyn FileLock>>>,
-}
-
-/// The state that the commit's short critical section guards.
-#[derive(Debug)]
-pub(crate) struct CommitState {
-    pub(crate) next_seqno: SeqNo,
-    pub(crate) tail: Tail,
 }
 
 impl Engine {
@@ -165,7 +101,11 @@ impl Engine {
 
     /// The worker that makes the asynchronous calls for the keys of a partition.
     pub(crate) fn worker_of(&self, partition: usize) -> usize {
-        partition % self.workers.get().map_or(1, |workers| workers.count())
+        partition
+            % self
+                .asynchronous
+                .workers()
+                .map_or(1, |workers| workers.count())
     }
 
     /// A worker, its partitions and its queue; `None` while the database is being opened.
@@ -176,7 +116,7 @@ impl Engine {
             partitions: { partitions }
                 .filter(|partition| self.worker_of(partition.index) == worker)
                 .count(),
-            ..self.workers.get()?.stats(worker)
+            ..self.asynchronous.workers()?.stats(worker)
         })
     }
 
@@ -206,14 +146,18 @@ impl Engine {
     /// The epoch for a routing that begins now. Waits while trees are replaced.
     #[inline]
     pub(crate) fn routing_epoch(&self) -> u64 {
-        loop {
-            let epoch = self.routing_epoch.load(Ordering::Acquire);
-            if epoch.is_multiple_of(2) {
-                return epoch;
-            }
-            self.publisher
-                .wait(self.rerouted_at.load(Ordering::Acquire));
+        self.catalog.epoch(&self.publisher)
+    }
+
+    /// Waits until a flush or a merge may write this many bytes more.
+    ///
+    /// # Errors
+    /// `Closed` if the database is closed.
+    pub(crate) fn pace(&self, bytes: u64) -> Result<()> {
+        if let Some(writer) = &self.writer {
+            writer.rate_limiter.take(bytes);
         }
+        self.check_open()
     }
 
     /// Queues an event for the listener, which is called soon and under no lock: after this job of
@@ -234,31 +178,7 @@ impl Engine {
     /// Replaces the catalog.
     pub(crate) fn set_catalog(&self, catalog: Catalog) {
         self.memory.set_trees(catalog.partitions.len());
-        self.catalog.store(Arc::new(catalog));
-    }
-
-    /// The version of a tree without tables; trees of the same depth share it.
-    pub(crate) fn empty_version(&self, depth: usize) -> Arc<Version> {
-        let mut versions = lock(&self.empty_versions);
-        let version = versions.entry(depth);
-        version
-            .or_insert_with(|| Arc::new(Version::new(depth)))
-            .clone()
-    }
-
-    /// The directory of the log's place.
-    pub(crate) fn log_root(&self) -> PathBuf {
-        self.places.log_root(&self.dir)
-    }
-
-    /// The directory of the tables of a place.
-    pub(crate) fn tables_dir(&self, place: u8) -> PathBuf {
-        crate::tree::partition::tables_dir(&self.places.dir(&self.dir, place))
-    }
-
-    /// The path of a table's file.
-    pub(crate) fn table_path(&self, meta: &TableMeta) -> PathBuf {
-        self.tables_dir(meta.path).join(table_name(meta.id))
+        self.catalog.store(catalog);
     }
 
     /// The table object for a tree.
@@ -266,7 +186,7 @@ impl Engine {
         let residency = facts.design().design.residency;
         Table::new(
             meta.clone(),
-            self.table_path(meta),
+            self.directories.table(meta),
             residency,
             self.tables.clone(),
         )
@@ -321,6 +241,14 @@ impl Engine {
         self.throttle.set(Pressure::Log, fill);
     }
 
+    /// Subtracts sealed memtables that are gone. With the last of them, writers are not delayed for
+    /// memtables any more.
+    pub(crate) fn unseal(&self, bytes: u64) {
+        if self.memory.sealed.fetch_sub(bytes, Ordering::Relaxed) == bytes {
+            self.throttle.set(Pressure::Memtables, 0.0);
+        }
+    }
+
     /// Removes the files of obsolete tables without readers, and their cached pages. Waits for
     /// another thread that does so.
     pub(crate) fn remove_obsolete(&self) {
@@ -344,38 +272,4 @@ impl Engine {
         }
         slice
     }
-}
-
-impl Writer {
-    /// The number of the latest write that may be one to a key of this stripe.
-    pub(crate) fn latest_write(&self, stripe: usize) -> SeqNo {
-        let of_all = self.every_stripe.load(Ordering::Acquire);
-        SeqNo(self.stripes[stripe].load(Ordering::Acquire).max(of_all))
-    }
-
-    /// The change that records the next free ids.
-    pub(crate) fn counters(&self) -> Change {
-        Change::Counters {
-            next_table: self.next_table.load(Ordering::Relaxed),
-            next_keyspace: self.next_keyspace.load(Ordering::Relaxed),
-            next_partition: self.next_partition.load(Ordering::Relaxed),
-        }
-    }
-
-    pub(crate) fn next_table(&self) -> TableId {
-        TableId(self.next_table.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(crate) fn commit(&self) -> MutexGuard<'_, CommitState> {
-        lock(&self.commit)
-    }
-
-    pub(crate) fn manifest(&self) -> MutexGuard<'_, VersionSet> {
-        lock(&self.manifest)
-    }
-}
-
-/// The directory of log segments under the database's directory.
-pub(crate) fn log_dir(root: &Path) -> PathBuf {
-    root.join("log")
 }

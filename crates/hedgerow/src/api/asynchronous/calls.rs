@@ -325,7 +325,7 @@ impl Keyspace {
 
     /// The worker that makes the calls for a key; `None` if the database's background threads do.
     pub fn worker(&self, key: impl AsRef<[u8]>) -> Option<usize> {
-        let workers = self.engine().workers.get()?;
+        let workers = self.engine().asynchronous.workers()?;
         let (_, worker) = self.route(key.as_ref()).ok()?;
         (!workers.is_pooled()).then_some(worker)
     }

@@ -49,8 +49,7 @@ pub(crate) fn start(engine: &Arc<Engine>, count: usize, queue_tasks_max: usize) 
         queue_tasks_max,
         Arc::new(run),
     )?;
-    // No other thread has the engine yet.
-    drop(engine.workers.set(workers));
+    engine.asynchronous.set_workers(workers);
     Ok(())
 }
 
@@ -63,7 +62,7 @@ fn workers(engine: &Engine) -> Result<&Workers<Task>> {
             "the database has no workers",
         )
     };
-    engine.workers.get().ok_or_else(none)
+    engine.asynchronous.workers().ok_or_else(none)
 }
 
 /// Makes `call` when these workers have finished everything queued before it, on the thread of the
@@ -101,5 +100,5 @@ pub(crate) fn call_behind<T: Send + 'static>(
 
 /// The numbers of all workers.
 pub(crate) fn all_workers(engine: &Engine) -> Vec<usize> {
-    (0..engine.workers.get().map_or(0, Workers::count)).collect()
+    (0..engine.asynchronous.workers().map_or(0, Workers::count)).collect()
 }

@@ -145,7 +145,7 @@ impl<T> Drop for Pending<T> {
             ..
         } = &self.state
             && let Some(engine) = engine.upgrade()
-            && let Some(workers) = engine.workers.get()
+            && let Some(workers) = engine.asynchronous.workers()
         {
             drop(workers.leave(*worker, *place));
         }

@@ -15,7 +15,6 @@ use crate::base::entry::{KeyHash, KeyspaceId};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry::Moment;
 use crate::base::options::Durability;
-use crate::base::runtime::lock;
 use crate::base::runtime::workers::Inbox;
 use crate::base::slice::Slice;
 use crate::base::stats::OperationKind;
@@ -191,7 +190,7 @@ impl Group<'_> {
         match (answer, result) {
             (Some(answer), result) => answer.give(result),
             (None, Ok(())) => {}
-            (None, Err(error)) => drop(lock(&self.engine.lost_error).get_or_insert(error)),
+            (None, Err(error)) => self.engine.asynchronous.note_lost(error),
         }
     }
 

@@ -47,7 +47,11 @@ impl Db {
         let body = Box::new(move || drop(sender.send(self.close())));
         match engine.environment.spawn.spawn("hedgerow-close", body) {
             Ok(_) => pending,
-            Err(e) => Pending::ready(Err(Error::io("start a thread for", &engine.dir, e))),
+            Err(e) => Pending::ready(Err(Error::io(
+                "start a thread for",
+                &engine.directories.root,
+                e,
+            ))),
         }
     }
 }

@@ -76,7 +76,7 @@ impl Db {
         }
         let environment = self.engine.environment.clone();
         let source = Source::Open(self.engine.clone());
-        Changes::since(source, environment, &self.engine.dir, number)
+        Changes::since(source, environment, &self.engine.directories.root, number)
     }
 
     /// Creates a slot: from now on the database keeps its changes for a consumer, who confirms what

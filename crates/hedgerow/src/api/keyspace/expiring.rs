@@ -190,7 +190,7 @@ impl Keyspace {
         loop {
             // Loaded before the old value is read, so that a clear in between is noticed.
             let routing_epoch = self.engine.routing_epoch();
-            let seen = self.engine.writer()?.latest_write(stripe);
+            let seen = self.engine.writer()?.stripes.latest(stripe);
             self.engine.publisher.wait(seen.0);
             let (old, expires) = self.get_entry(key, Want::Value)?;
             let replacement = new(old.as_deref(), expires)?;

@@ -40,6 +40,7 @@ impl Keyspace {
         range: impl RangeBounds<K>,
         dir: impl AsRef<Path>,
     ) -> Result<Vec<PathBuf>> {
-        outside_tables::export(&self.engine, self.scan(range)?, dir.as_ref(), TABLE_BYTES)
+        let storage = &*self.engine.environment.storage;
+        outside_tables::export(storage, self.scan(range)?, dir.as_ref(), TABLE_BYTES)
     }
 }

@@ -87,7 +87,7 @@ pub(crate) fn for_flushes(
 }
 
 /// Flushes every write of these partitions with a number below `at`, on this thread. For a caller
-/// that holds [`Engine::whole_trees`], because all threads of the pool may be waiting for that
+/// that holds `Writer::whole_trees`, because all threads of the pool may be waiting for that
 /// lock.
 ///
 /// # Errors

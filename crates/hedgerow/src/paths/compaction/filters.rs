@@ -23,29 +23,19 @@ use crate::design::merge_policy::{LevelTarget, Summary};
 use crate::group_filter::{self, TableBuilder};
 use crate::table::Table;
 use crate::table::filter::table_filter;
-use crate::tree::engine::Engine;
+use crate::table::memory::Memory;
 use crate::tree::partition::Partition;
 use crate::tree::version::Version;
 
 use crate::design::planner::fitted_targets;
 
-/// The filters of the tables of a level.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The filters of the tables of a level; none by default.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Allotted {
     /// The filter for the number of runs of the level.
     spec: FilterSpec,
     /// The bits per key, on average over the tables.
     pub(crate) bits_per_key: f64,
-}
-
-impl Default for Allotted {
-    /// No filters.
-    fn default() -> Self {
-        Allotted {
-            spec: FilterSpec::None,
-            bits_per_key: 0.0,
-        }
-    }
 }
 
 impl Allotted {
@@ -70,21 +60,21 @@ impl Allotted {
 
 /// The filters of tables that are written now, by level.
 pub(crate) fn allot(
-    engine: &Engine,
+    memory: &Memory,
     partition: &Partition,
     design: &DesignInForce,
     version: &Version,
 ) -> Vec<Allotted> {
     let ln_theta = partition.work().filters.ln_theta();
     let summary = version.summary(design.memtable_bytes, design.table_bytes);
-    by_level(engine, design, &summary, ln_theta)
+    by_level(memory, design, &summary, ln_theta)
 }
 
 /// The filter for the output of this merge: the allotment of the tree as it will be after the
 /// merge, corrected for the bits that other tables have above or below theirs, and by no more than
 /// that difference.
 pub(crate) fn of_merge(
-    engine: &Engine,
+    memory: &Memory,
     partition: &Partition,
     design: &DesignInForce,
     version: &Version,
@@ -109,8 +99,8 @@ pub(crate) fn of_merge(
     summary.levels[target.level].runs = 1 + group.runs.iter().filter(stays).count() as u32;
 
     let ln_theta = partition.work().filters.ln_theta();
-    let steered = by_level(engine, design, &summary, ln_theta)[target.level];
-    let filters = by_level(engine, design, &summary, 0.0);
+    let steered = by_level(memory, design, &summary, ln_theta)[target.level];
+    let filters = by_level(memory, design, &summary, 0.0);
     if !steered.spec.divides_bits() {
         return steered;
     }
@@ -132,7 +122,7 @@ fn excess_bits(filters: &[Allotted], placement: Placement, table: &TableMeta) ->
 
 /// The filters of each level.
 fn by_level(
-    engine: &Engine,
+    memory: &Memory,
     design: &DesignInForce,
     summary: &Summary,
     ln_theta: f64,
@@ -145,7 +135,7 @@ fn by_level(
             let ln_price = match bits_per_key {
                 Some(bits) => BLOOM.ln_price(levels, bits),
                 None => BLOOM
-                    .ln_price(levels, engine.memory.filter_bits_per_key())
+                    .ln_price(levels, memory.filter_bits_per_key())
                     .max(allocation::ln_price_of_page_cache(entry_bytes)),
             };
             BLOOM.at_price(levels, ln_price + ln_theta)
@@ -154,7 +144,7 @@ fn by_level(
     };
     let runs_max = |level: usize| targets.get(level).map_or(1, LevelTarget::runs_max);
     // Levels may have filter specs of their own; mostly they share one.
-    let mut shared = (FilterSpec::None, Vec::new());
+    let mut shared = (FilterSpec::default(), Vec::new());
     let filter = |level| {
         let spec = design.design.filter_at(level).for_runs(runs_max(level));
         let mut bits = spec.bits_per_key(runs_max(level));
@@ -174,7 +164,7 @@ fn by_level(
 
 /// Called when `written` entries of a tree are being written. Steers the filters of later tables,
 /// so that all tables together have the bits allotted to their levels.
-pub(crate) fn steer(engine: &Engine, partition: &Partition, design: &DesignInForce, written: u64) {
+pub(crate) fn steer(memory: &Memory, partition: &Partition, design: &DesignInForce, written: u64) {
     if !design.design.filter.divides_bits() {
         return;
     }
@@ -184,7 +174,7 @@ pub(crate) fn steer(engine: &Engine, partition: &Partition, design: &DesignInFor
         return;
     }
     let summary = version.summary(design.memtable_bytes, design.table_bytes);
-    let filters = by_level(engine, design, &summary, 0.0);
+    let filters = by_level(memory, design, &summary, 0.0);
     let excess = version
         .tables()
         .map(|(placement, table)| excess_bits(&filters, placement, table.meta()));

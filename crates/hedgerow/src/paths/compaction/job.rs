@@ -8,7 +8,6 @@ use std::sync::Arc;
 use crate::base::entry::RunId;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::stats::Event;
-use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::plan::{Input, Plan, Target};
 use crate::design::merge_policy::shape::Facts;
@@ -16,7 +15,6 @@ use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::group_filters;
 use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
-use crate::tree::version::Version;
 
 use super::merge_tables::{Merged, merge_tables, table_of};
 
@@ -39,7 +37,7 @@ pub(crate) fn run(
         }
         Plan::Discard { inputs } => discard(engine, partition, plan, inputs),
         Plan::Drain { .. } | Plan::SetDepth { .. } | Plan::SetRanges { .. } | Plan::Shift(_) => {
-            engine.install(partition, plan.edit(partition.id), None)?;
+            engine.install(partition, plan.edit(partition.id), None, None, |_| ())?;
             Ok(0)
         }
     }
@@ -53,7 +51,7 @@ fn leaves_its_place(
     target: &Target,
 ) -> Result<bool> {
     let version = &partition.tree().version;
-    let place = engine.places.of_level(target.level);
+    let place = engine.directories.places.of_level(target.level);
     let mut leaves = false;
     for &id in inputs.iter().flat_map(|input| &input.tables) {
         leaves |= table_of(version, id)?.meta().path != place;
@@ -69,7 +67,9 @@ fn move_down(
     target: &Target,
 ) -> Result<u64> {
     let version = partition.tree_owned().version.clone();
-    let run = target.run.unwrap_or(RunId(engine.writer()?.next_table().0));
+    let run = target
+        .run
+        .unwrap_or(RunId(engine.writer()?.ids.next_table().0));
     let mut edit = TreeEdit::new(partition.id);
     let mut bytes = 0;
     for &id in inputs.iter().flat_map(|input| &input.tables) {
@@ -79,8 +79,7 @@ fn move_down(
         edit.moved.push((id, place));
     }
     let design = partition.keyspace.design_owned();
-    let filters = group_filters::prepare(engine, partition, &design, &edit);
-    engine.install_with(partition, edit, None, |it| filters.put(it))?;
+    group_filters::install(engine, partition, &design, edit, None, None)?;
     engine.stats.moves.add(1);
     engine.tell(Event::Moved {
         keyspace: partition.keyspace.name(),
@@ -100,8 +99,7 @@ fn discard(engine: &Engine, partition: &Partition, plan: &Plan, inputs: &[Input]
     }
     let edit = plan.edit(partition.id);
     let design = partition.keyspace.design_owned();
-    let filters = group_filters::prepare(engine, partition, &design, &edit);
-    engine.install_with(partition, edit, None, |it| filters.put(it))?;
+    group_filters::install(engine, partition, &design, edit, None, None)?;
     Ok(bytes)
 }
 
@@ -148,15 +146,8 @@ fn install(
     design: &Arc<DesignInForce>,
     merged: Merged,
 ) -> Result<(u64, u64, u64)> {
-    let edit = merged.edit;
+    let (edit, unless_taken) = (merged.edit, merged.filtered_before);
     let (entries, write_bytes) = edit.written();
-    let outputs: Vec<TableMeta> = edit.added.iter().map(|(_, meta)| meta.clone()).collect();
-    let filters = group_filters::prepare(engine, partition, design, &edit);
-    let snapshot = merged.filtered_before.unwrap_or(u64::MAX);
-    let put = |it: &mut Version| filters.put(it);
-    let installed = engine.install_unless_taken(snapshot, partition, edit, None, put);
-    if installed.is_err() {
-        engine.remove_unnamed(partition, &outputs);
-    }
-    installed.map(|()| (merged.read_bytes, entries, write_bytes))
+    group_filters::install(engine, partition, design, edit, None, unless_taken)?;
+    Ok((merged.read_bytes, entries, write_bytes))
 }

@@ -148,8 +148,10 @@ impl Merge {
             engine: engine.clone(),
             partition: partition.clone(),
             design: design.clone(),
-            run: target.run.unwrap_or(RunId(engine.writer()?.next_table().0)),
-            filter: filters::of_merge(engine, partition, design, &version, &by_id, target),
+            run: target
+                .run
+                .unwrap_or(RunId(engine.writer()?.ids.next_table().0)),
+            filter: filters::of_merge(&engine.memory, partition, design, &version, &by_id, target),
             ranges: RangeTombstones::merged(lists.into_iter().map(|it| &**it)),
             inputs,
             by_id,

@@ -98,7 +98,12 @@ impl<'a> OutputTables<'a> {
         level: usize,
         run: RunId,
     ) -> OutputTables<'a> {
-        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
+        let filters = filters::allot(
+            &engine.memory,
+            partition,
+            &design,
+            &partition.tree().version,
+        );
         let filter = filters.get(level).copied().unwrap_or_default();
         OutputTables::with(engine, partition, design, (level, run), filter, Vec::new())
     }
@@ -158,8 +163,13 @@ impl<'a> OutputTables<'a> {
         seqno: SeqNo,
         held_bytes_max: usize,
     ) -> Result<OutputTables<'a>> {
-        let run = RunId(engine.writer()?.next_table().0);
-        let filters = filters::allot(engine, partition, &design, &partition.tree().version);
+        let run = RunId(engine.writer()?.ids.next_table().0);
+        let filters = filters::allot(
+            &engine.memory,
+            partition,
+            &design,
+            &partition.tree().version,
+        );
         // The tables go as deep as possible, where they are cut at the borders.
         let filter = filters.last().copied().unwrap_or_default();
         let mut output =
@@ -221,8 +231,7 @@ impl<'a> OutputTables<'a> {
             let beside = current.beside.as_ref().map_or(0, |it| it.memory_bytes());
             let held = current.writer.memory_bytes() + beside;
             current.buffers.resize(held);
-            self.engine.rate_limiter.take(wrote);
-            self.engine.check_open()?;
+            self.engine.pace(wrote)?;
         }
         Ok(())
     }
@@ -256,14 +265,14 @@ impl<'a> OutputTables<'a> {
         let ranges = std::mem::take(&mut self.range_tombstones);
         self.finish_table(&ranges)?;
         if !self.finished.is_empty() {
-            let place = self.engine.places.of_level(self.level_of_place);
-            let dir = self.engine.tables_dir(place);
+            let directories = &self.engine.directories;
+            let dir = directories.tables(directories.places.of_level(self.level_of_place));
             let synced = self.engine.environment.storage.sync_dir(&dir);
             synced.map_err(|e| Error::io("sync", &dir, e))?;
         }
         self.complete = true;
         let written = self.finished.iter().map(|meta| meta.entries).sum();
-        filters::steer(self.engine, self.partition, &self.design, written);
+        filters::steer(&self.engine.memory, self.partition, &self.design, written);
         Ok(std::mem::take(&mut self.finished))
     }
 
@@ -283,9 +292,10 @@ impl<'a> OutputTables<'a> {
     }
 
     fn begin_table(&mut self) -> Result<Current<'a>> {
-        let id = self.engine.writer()?.next_table();
-        let place = self.engine.places.of_level(self.level_of_place);
-        let path = self.engine.tables_dir(place).join(table_name(id));
+        let id = self.engine.writer()?.ids.next_table();
+        let directories = &self.engine.directories;
+        let place = directories.places.of_level(self.level_of_place);
+        let path = directories.tables(place).join(table_name(id));
         // A failed create may have left a file, too.
         self.written.push(path.clone());
         let storage = &self.engine.environment.storage;

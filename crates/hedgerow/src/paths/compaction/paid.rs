@@ -14,6 +14,7 @@ use super::{MergeJob, limits};
 use crate::base::stats::OperationKind;
 use crate::design::merge_policy::plan::Plan;
 use crate::design::planner::{plan, plan_for_reads};
+use crate::table::memory::Memory;
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::partition::Partition;
 use crate::tree::version::Version;
@@ -43,9 +44,9 @@ impl Payer {
 
     /// Returns true if such reads gain from the merge. It makes cached pages useless, and filters
     /// cost a get less than pages that it has to read again.
-    fn gains(self, engine: &Engine, version: &Version) -> bool {
+    fn gains(self, memory: &Memory, version: &Version) -> bool {
         let tables = version.tables().map(|(_, table)| table.meta().file_bytes);
-        self == Payer::Seeks || tables.sum::<u64>() <= engine.memory.cache.capacity_bytes()
+        self == Payer::Seeks || tables.sum::<u64>() <= memory.cache.capacity_bytes()
     }
 
     fn operations(self) -> OperationKind {
@@ -99,7 +100,10 @@ fn begin(engine: &Engine, partition: &Partition, payer: Payer, reads: u64) -> Op
     let design = partition.keyspace.design_owned();
     let (targets, limits) = (design.targets(version), limits(engine, &design));
     let is_busy = !work.running.is_empty();
-    if is_busy || !payer.gains(engine, version) || plan(version, &targets, &[], &limits).is_some() {
+    if is_busy
+        || !payer.gains(&engine.memory, version)
+        || plan(version, &targets, &[], &limits).is_some()
+    {
         return None;
     }
     let plan = plan_for_reads(version, &targets, &limits)?;

@@ -10,7 +10,7 @@ use crate::base::error::Result;
 use crate::base::page::TableId;
 use crate::base::runtime::lock;
 use crate::table::open::{STREAM_BYTES_MAX, StreamedPages};
-use crate::tree::engine::Engine;
+use crate::tree::engine::{Engine, Writer};
 use crate::tree::partition::Partition;
 use crate::tree::version::SuperVersion;
 
@@ -22,16 +22,20 @@ const STEP_BYTES: u64 = 256 << 10;
 /// The trees to warm now. Called when a tree needs no merge any more. That tree is kept in a set
 /// until there is no other work, so that idle trees cost nothing.
 pub(crate) fn begin(engine: &Engine, partition: &Partition) -> Vec<Arc<Partition>> {
-    lock(&engine.to_warm).insert(partition.id);
     // Dividing the memory again shows if there are writes.
     engine.memory.balance();
+    // Only tables that this process wrote are warmed.
+    let Some(writer) = &engine.writer else {
+        return Vec::new();
+    };
+    lock(&writer.to_warm).insert(partition.id);
     if !is_time(engine) {
         return Vec::new();
     }
-    let to_warm = std::mem::take(&mut *lock(&engine.to_warm));
+    let to_warm = std::mem::take(&mut *lock(&writer.to_warm));
     let catalog = engine.catalog.load();
     let partitions = to_warm.iter().filter_map(|id| catalog.partitions.get(id));
-    let lacking = partitions.filter(|it| lacks_blocks(engine, it));
+    let lacking = partitions.filter(|it| lacks_blocks(writer, it));
     let begins = |partition: &&Arc<Partition>| {
         let mut work = partition.work();
         // The end of a merge calls this again.
@@ -53,8 +57,8 @@ pub(crate) fn fill(engine: &Engine, partition: &Partition) {
         // A change of the tree meanwhile left the warming to this job.
         if !is_warm || Arc::ptr_eq(&now.version, &tree.version) {
             work.warming = false;
-            if !is_warm {
-                lock(&engine.to_warm).insert(partition.id);
+            if !is_warm && let Some(writer) = &engine.writer {
+                lock(&writer.to_warm).insert(partition.id);
             }
             return;
         }
@@ -68,11 +72,8 @@ fn is_time(engine: &Engine) -> bool {
 }
 
 /// Returns true if a tree has tables that this process wrote and that are not warmed yet.
-fn lacks_blocks(engine: &Engine, partition: &Partition) -> bool {
-    let Ok(writer) = engine.writer() else {
-        return false;
-    };
-    let from = partition.work().warmed.unwrap_or(writer.first_table);
+fn lacks_blocks(writer: &Writer, partition: &Partition) -> bool {
+    let from = partition.work().warmed.unwrap_or(writer.ids.first_table);
     let tree = partition.tree();
     tree.version
         .tables()
@@ -82,7 +83,7 @@ fn lacks_blocks(engine: &Engine, partition: &Partition) -> bool {
 /// Reads the blocks of this tree. Returns false if the time for warming ended before.
 fn warm(engine: &Engine, partition: &Partition, tree: &SuperVersion) -> Result<bool> {
     let last = tree.version.tables().map(|(at, _)| at.level).max();
-    let first = engine.writer()?.first_table;
+    let first = engine.writer()?.ids.first_table;
     let from = partition.work().warmed.unwrap_or(first);
     let mut through = from;
     for (at, table) in tree.version.tables() {

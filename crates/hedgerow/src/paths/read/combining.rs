@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use hedgerow_mem::Publisher;
+
 use super::{Answer, Observer, in_tables};
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::Result;
@@ -26,7 +28,7 @@ pub(super) fn combined(
     (query, time): (&Query<'_>, Option<u64>),
     observer: &mut impl Observer,
 ) -> Result<(Option<Slice>, usize)> {
-    let (tree, published) = present(engine, partition);
+    let (tree, published) = present(&engine.publisher, partition);
     let mut query = Query {
         seqno: query.seqno.min(published),
         is_alone: true,
@@ -59,10 +61,10 @@ struct Version {
 
 /// The tree at a moment, and the number of this moment: it holds everything up to that (I3). The
 /// tree in which the operand was found may lack a bulk load with a smaller number.
-fn present(engine: &Engine, partition: &Partition) -> (Arc<SuperVersion>, SeqNo) {
+fn present(publisher: &Publisher, partition: &Partition) -> (Arc<SuperVersion>, SeqNo) {
     loop {
         let tree = partition.tree_owned();
-        let published = SeqNo(engine.publisher.published());
+        let published = SeqNo(publisher.published());
         if Arc::ptr_eq(&partition.tree(), &tree) {
             return (tree, published);
         }
@@ -88,7 +90,7 @@ fn version(
             }));
         }
     }
-    let Some(answer) = in_tables(engine, &tree.version, *query, observer)? else {
+    let Some(answer) = in_tables(&engine.stats, &tree.version, *query, observer)? else {
         return Ok(None);
     };
     let Answer { seqno, tag, .. } = answer;

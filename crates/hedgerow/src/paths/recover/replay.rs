@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use hedgerow_io::Storage;
+
 use crate::base::entry::{ENTRY_OVERHEAD_BYTES, Flags, Kind, LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::design::merge_policy::plan::{Input, Target};
@@ -11,7 +13,7 @@ use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::compaction::merge_tables::merge_tables;
 use crate::paths::flush;
 use crate::table::Table;
-use crate::tree::engine::{Catalog, Engine, log_dir};
+use crate::tree::engine::{Catalog, Engine};
 use crate::tree::memtable::{Memtable, RANGES_MAX};
 use crate::tree::partition::Partition;
 use crate::tree::version::edit::Change;
@@ -163,10 +165,10 @@ impl Replayed {
 
 /// The change that tells the change feed where this log ended and in which segment the next one
 /// begins. Makes the log durable, as readers of changes rely on it.
-fn end_of_log(engine: &Engine, survey: &Survey, next: u32) -> Result<Change> {
+fn end_of_log(storage: &dyn Storage, survey: &Survey, next: u32) -> Result<Change> {
     for &number in &survey.segments {
         let path = survey.segment_path(number);
-        let synced = engine.environment.storage.sync_file(&path);
+        let synced = storage.sync_file(&path);
         synced.map_err(|e| Error::io("sync", &path, e))?;
     }
     let (end, last) = (survey.end, survey.last);
@@ -190,14 +192,15 @@ pub(super) fn begin_new_log(
     let mut edit = replayed.edit;
     let first = writer.commit().tail.segment_number();
     edit.extend([Change::LogStart { segment: first }, Change::Opened]);
-    let dir = log_dir(&engine.log_root());
+    let dir = engine.directories.log();
+    let storage = &*engine.environment.storage;
     let feed = writer.manifest().state().feed.clone();
     if dir != survey.dir {
-        edit.push(Change::SetPlaces(engine.places.clone()));
+        edit.push(Change::SetPlaces(engine.directories.places.clone()));
     }
     let keeps_log = feed.is_on() && dir == survey.dir;
     if keeps_log {
-        edit.push(end_of_log(engine, survey, first)?);
+        edit.push(end_of_log(storage, survey, first)?);
     } else if feed.is_on() {
         let (segment, at) = (first, survey.last);
         edit.push(Change::FeedStart { segment, at });
@@ -208,7 +211,6 @@ pub(super) fn begin_new_log(
         .replaced
         .iter()
         .for_each(|table| table.mark_obsolete());
-    let storage = &engine.environment.storage;
     let files = storage.list(&survey.dir);
     let files = files.map_err(|e| Error::io("list", &survey.dir, e))?;
     let is_old = |name: &str| segment_number(name).is_some_and(|n| n < survey.next_segment);
@@ -216,7 +218,7 @@ pub(super) fn begin_new_log(
         let path = survey.dir.join(&file.name);
         let number = segment_number(&file.name).unwrap_or_default();
         if keeps_log && (feed.segment..=survey.end.segment).contains(&number) {
-            let mut reader = SegmentReader::open(&**storage, &path, number)?;
+            let mut reader = SegmentReader::open(storage, &path, number)?;
             let first = reader.next()?.map(|record| record.header.first_seqno);
             writer.log.keep(Kept {
                 number,
@@ -227,7 +229,7 @@ pub(super) fn begin_new_log(
         } else if dir == survey.dir {
             writer.log.reuse(path, file.bytes);
         } else {
-            remove_orphans(&**storage, &[path])?;
+            remove_orphans(storage, &[path])?;
         }
     }
     Ok(replayed.operations)

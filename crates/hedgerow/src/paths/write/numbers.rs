@@ -52,13 +52,13 @@ pub(crate) fn number_bulk_load<'a>(
 ) -> Result<UnloggedNumber<'a>> {
     let writer = engine.writer()?;
     take_number(engine, |at| {
-        engine.flushes_held_at.store(at.0, Ordering::Release);
+        writer.whole_trees.hold_flushes(at);
         for partition in partitions {
             seal(engine, partition, at);
             partition.keyspace.ends.note_any(at);
             partition.keyspace.watchers.note_load();
         }
-        writer.every_stripe.store(at.0, Ordering::Release);
+        writer.stripes.note_all(at);
     })
 }
 
@@ -68,17 +68,14 @@ pub(crate) struct Rerouting<'a>(pub(crate) UnloggedNumber<'a>);
 
 impl Drop for Rerouting<'_> {
     fn drop(&mut self) {
-        self.0.engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
+        self.0.engine.catalog.end_rerouting();
     }
 }
 
 /// Takes the number of a clear or a drop. Writes with smaller numbers have been routed to the
-/// present trees; all others wait. The caller holds [`Engine::whole_trees`].
+/// present trees; all others wait. The caller holds `Writer::whole_trees`.
 pub(crate) fn begin_rerouting(engine: &Arc<Engine>) -> Result<Rerouting<'_>> {
-    let number = take_number(engine, |at| {
-        engine.rerouted_at.store(at.0, Ordering::Release);
-        engine.routing_epoch.fetch_add(1, Ordering::AcqRel);
-    });
+    let number = take_number(engine, |at| engine.catalog.begin_rerouting(at));
     number.map(Rerouting)
 }
 

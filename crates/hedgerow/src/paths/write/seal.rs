@@ -56,7 +56,7 @@ pub(crate) fn seal_all<'a>(
 }
 
 /// Seals every memtable of the database at one number. With `hold`, memtables sealed later are not
-/// flushed until the caller resets [`Engine::flushes_held_at`].
+/// flushed until the caller drops `background::HeldFlushes`.
 pub(crate) fn seal_database(
     engine: &Arc<Engine>,
     hold: bool,
@@ -67,7 +67,7 @@ pub(crate) fn seal_database(
     // Every write with a smaller number was routed by this catalog or an earlier one.
     let partitions: Vec<_> = engine.catalog.load().partitions.values().cloned().collect();
     if hold {
-        engine.flushes_held_at.store(at.0, Ordering::Release);
+        writer.whole_trees.hold_flushes(at);
     }
     for partition in &partitions {
         seal(engine, partition, at);

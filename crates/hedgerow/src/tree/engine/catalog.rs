@@ -1,14 +1,17 @@
 //! The keyspaces of an open database, by name, by number and by tree.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
+use hedgerow_mem::Publisher;
 
-use crate::base::entry::{KeyHash, KeyspaceId, PartitionId};
+use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::runtime::lock;
 use crate::tree::partition::{KeyBounds, KeyspaceFacts, Partition};
+use crate::tree::version::Version;
 
 /// The keyspaces at one moment; replaced, never changed. Its maps are sorted, so that every run of
 /// a simulation visits them in the same order.
@@ -48,6 +51,71 @@ impl Catalog {
                 .for_each(|p| drop(catalog.partitions.remove(&p.id)));
         }
         catalog
+    }
+}
+
+/// The catalog in force, and the changes of it after which writes are routed again.
+#[derive(Default)]
+pub(crate) struct CurrentCatalog {
+    catalog: ArcSwap<Catalog>,
+    /// Counts the changes after which a routed write must be routed again, twice each: it is odd
+    /// during a change.
+    epoch: AtomicU64,
+    /// The sequence number of the last of these changes.
+    rerouted_at: AtomicU64,
+    /// The versions of trees without tables, by depth; trees of all keyspaces share them.
+    empty_versions: Mutex<BTreeMap<usize, Arc<Version>>>,
+}
+
+impl CurrentCatalog {
+    pub(crate) fn load(&self) -> Guard<Arc<Catalog>> {
+        self.catalog.load()
+    }
+
+    pub(crate) fn load_full(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    pub(super) fn store(&self, catalog: Catalog) {
+        self.catalog.store(Arc::new(catalog));
+    }
+
+    /// The epoch for a routing that begins now. Waits while trees are replaced.
+    #[inline]
+    pub(super) fn epoch(&self, publisher: &Publisher) -> u64 {
+        loop {
+            let epoch = self.epoch.load(Ordering::Acquire);
+            if epoch.is_multiple_of(2) {
+                return epoch;
+            }
+            publisher.wait(self.rerouted_at.load(Ordering::Acquire));
+        }
+    }
+
+    /// Returns true if a routing of this epoch still holds. Inside the commit's critical section.
+    #[inline]
+    pub(crate) fn is_routed_at(&self, epoch: u64) -> bool {
+        self.epoch.load(Ordering::Relaxed) == epoch
+    }
+
+    /// No write is routed from now on. Inside the commit's critical section, at this number.
+    pub(crate) fn begin_rerouting(&self, at: SeqNo) {
+        self.rerouted_at.store(at.0, Ordering::Release);
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Writes are routed again, by the catalog in force.
+    pub(crate) fn end_rerouting(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The version of a tree without tables; trees of the same depth share it.
+    pub(crate) fn empty_version(&self, depth: usize) -> Arc<Version> {
+        let mut versions = lock(&self.empty_versions);
+        let version = versions.entry(depth);
+        version
+            .or_insert_with(|| Arc::new(Version::new(depth)))
+            .clone()
     }
 }
 

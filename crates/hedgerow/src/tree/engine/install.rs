@@ -20,39 +20,19 @@ impl Engine {
     /// Logs an edit of a tree and then installs its result, as one step among all changes of the
     /// tree. The files of removed tables are deleted when they have no readers.
     ///
+    /// `complete` adds the filters over the tables to the version. `unless_taken` is the
+    /// registration of the first snapshot for which the edit would change what it sees.
+    ///
     /// If the manifest cannot be written, its state is unknown: writes are refused from then on.
+    ///
+    /// # Errors
+    /// `Conflict` if there is such a snapshot; those of [`Engine::log_edit`].
     pub(crate) fn install(
         &self,
         partition: &Partition,
-        edit: TreeEdit,
-        flushed: Option<(&Arc<Memtable>, SeqNo)>,
-    ) -> Result<()> {
-        self.install_with(partition, edit, flushed, |_| ())
-    }
-
-    /// Installs as [`Engine::install`] does. `complete` adds the filters over the tables to the
-    /// version.
-    pub(crate) fn install_with(
-        &self,
-        partition: &Partition,
-        edit: TreeEdit,
-        flushed: Option<(&Arc<Memtable>, SeqNo)>,
-        complete: impl FnOnce(&mut Version),
-    ) -> Result<()> {
-        self.install_unless_taken(u64::MAX, partition, edit, flushed, complete)
-    }
-
-    /// Installs as [`Engine::install_with`] does, unless a snapshot is open that was registered
-    /// from this one on: then the edit would change what it sees.
-    ///
-    /// # Errors
-    /// As [`Engine::install`]; `Conflict` if there is such a snapshot.
-    pub(crate) fn install_unless_taken(
-        &self,
-        snapshot: u64,
-        partition: &Partition,
         mut edit: TreeEdit,
         flushed: Option<(&Arc<Memtable>, SeqNo)>,
+        unless_taken: Option<u64>,
         complete: impl FnOnce(&mut Version),
     ) -> Result<()> {
         let writer = self.writer()?;
@@ -70,9 +50,9 @@ impl Engine {
         if flushed.is_some() {
             changes.extend(operations_to_note(partition, &version));
         }
-        let _none_is_taken = match snapshot {
-            u64::MAX => None,
-            from => Some(self.snapshots.hold_unless_taken(from).ok_or_else(|| {
+        let _none_is_taken = match unless_taken {
+            None => None,
+            Some(from) => Some(self.snapshots.hold_unless_taken(from).ok_or_else(|| {
                 Error::new(ErrorKind::Conflict, "a snapshot was taken during the merge")
             })?),
         };
@@ -160,7 +140,10 @@ impl Engine {
         partition.filters.forget_fresh(ids);
         if self.writer().is_ok() {
             for meta in tables {
-                let _ = self.environment.storage.remove(&self.table_path(meta));
+                let _ = self
+                    .environment
+                    .storage
+                    .remove(&self.directories.table(meta));
             }
         }
     }
@@ -174,7 +157,7 @@ impl Engine {
         mut edit: Vec<Change>,
     ) -> Result<()> {
         self.check_open()?;
-        edit.push(writer.counters());
+        edit.push(writer.ids.change());
         edit.extend(self.clock_to_note());
         manifest.commit(edit).map_err(|e| {
             if !manifest.is_poisoned() {

@@ -42,8 +42,8 @@ impl Engine {
         }
         let storage = &self.environment.storage;
         for meta in tables(edit) {
-            let root = self.places.dir(&self.dir, meta.path);
-            let (from, dir) = (self.table_path(meta), kept_dir(&root));
+            let root = self.directories.place(meta.path);
+            let (from, dir) = (self.directories.table(meta), kept_dir(&root));
             let link = || {
                 storage.create_dir_all(&dir)?;
                 storage.link(&from, &kept_path(&root, meta))?;
@@ -85,7 +85,7 @@ impl Engine {
         let needed = past.iter().flat_map(|(_, edit)| tables(edit));
         let needed: HashSet<u64> = needed.map(|meta| meta.id.0).collect();
         let storage = &self.environment.storage;
-        for (_, place) in self.places.all(&self.dir) {
+        for (_, place) in self.directories.places.all(&self.directories.root) {
             let dir = kept_dir(&place);
             for file in storage.list(&dir).unwrap_or_default() {
                 if table_number(&file.name).is_some_and(|number| !needed.contains(&number)) {

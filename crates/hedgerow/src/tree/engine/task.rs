@@ -1,12 +1,45 @@
-//! The tasks in the queue of a worker.
+//! The workers of asynchronous calls, and the tasks in their queues.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::{Engine, KeyspaceCell};
 use crate::base::entry::{KeyHash, Tag};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
+use crate::base::runtime::{Workers, lock};
 use crate::base::slice::Slice;
+
+/// The parts of asynchronous calls.
+#[derive(Default)]
+pub(crate) struct Asynchronous {
+    /// Set when the database is open.
+    workers: OnceLock<Workers<Task>>,
+    /// The first error of a write without a future.
+    lost_error: Mutex<Option<Error>>,
+}
+
+impl Asynchronous {
+    /// The workers; `None` while the database is being opened.
+    pub(crate) fn workers(&self) -> Option<&Workers<Task>> {
+        self.workers.get()
+    }
+
+    /// Sets the workers of a database that no other thread has yet.
+    pub(crate) fn set_workers(&self, workers: Workers<Task>) {
+        drop(self.workers.set(workers));
+    }
+
+    /// Keeps the error of a write without a future for [`Asynchronous::take_lost_error`], unless
+    /// there is one already.
+    pub(crate) fn note_lost(&self, error: Error) {
+        lock(&self.lost_error).get_or_insert(error);
+    }
+
+    /// Takes the first error of a write without a future since the last call.
+    pub(crate) fn take_lost_error(&self) -> Option<Error> {
+        lock(&self.lost_error).take()
+    }
+}
 
 /// A task of a worker.
 pub(crate) enum Task {
