@@ -68,7 +68,8 @@ fn bless(args: &[String]) -> ExitCode {
 }
 
 fn lines() -> ExitCode {
-    let counts = lines::count(&tidy::Sources::read(&root()));
+    let sources = tidy::Sources::read(&root());
+    let counts = lines::count(&sources);
     for (name, lines) in &counts {
         println!("{name:24} {lines:6}");
     }
@@ -78,6 +79,8 @@ fn lines() -> ExitCode {
         "all",
         crates.map(|(_, lines)| lines).sum::<usize>()
     );
+    let kinds = tidy::lines_with_kinds(&sources);
+    println!("{:24} {:6}", "naming a kind elsewhere", kinds.len());
     ExitCode::SUCCESS
 }
 

@@ -8,6 +8,7 @@ mod comments;
 mod crates;
 mod documents;
 mod formats;
+mod kinds;
 mod layers;
 mod marks;
 mod modules;
@@ -16,17 +17,19 @@ mod rust;
 mod sources;
 mod system;
 
+pub(crate) use kinds::lines as lines_with_kinds;
 pub(crate) use sources::Sources;
 
 /// All findings of all rules, each `path:line: what is wrong`.
 pub(crate) fn check(sources: &Sources) -> Vec<String> {
-    let rules: [fn(&Sources) -> Vec<String>; 10] = [
+    let rules: [fn(&Sources) -> Vec<String>; 11] = [
         crates::check,
         layers::check,
         circles::check,
         modules::check,
         system::check,
         formats::check,
+        kinds::check,
         documents::check,
         comments::check,
         marks::check,

@@ -297,6 +297,12 @@ pub enum Filter {
 }
 
 impl Filter {
+    /// The filters that the advisor tries for all keys.
+    pub(crate) const OF_ALL_ORDERS: [Filter; 2] = [Filter::None, Filter::Bloom];
+
+    /// The filter whose probe answers for all runs.
+    pub(crate) const OVER_RUNS: Filter = Filter::MultiLevelCuckoo;
+
     /// The filters that the advisor tries only for keys of this order.
     pub(crate) fn of_order(order: KeyOrder) -> &'static [Filter] {
         match order {
@@ -348,9 +354,14 @@ impl Filter {
         }
     }
 
+    /// Returns true if all runs are read.
+    pub(crate) fn is_none(self) -> bool {
+        self == Filter::None
+    }
+
     /// Returns true if one probe answers for all runs.
     pub(crate) fn is_over_runs(self) -> bool {
-        self == Filter::MultiLevelCuckoo
+        self == Filter::OVER_RUNS
     }
 
     /// The time of a probe: `bloom` or `cuckoo`, as measured.

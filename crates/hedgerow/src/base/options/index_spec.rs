@@ -89,6 +89,9 @@ pub enum Index {
 }
 
 impl Index {
+    /// The indexes that the advisor tries for all keys.
+    pub(crate) const OF_ALL_ORDERS: [Index; 2] = [Index::Fence, Index::Paged];
+
     /// The indexes in memory that only keys of this order may have.
     pub(crate) fn of_order(order: KeyOrder) -> &'static [Index] {
         match order {

@@ -49,8 +49,8 @@ impl Constraints {
             space_max: 3.0,
             entry_writes_max: 60.0,
             runs_max: 64,
-            filters: vec![Filter::None, Filter::Bloom],
-            indexes: vec![Index::Fence, Index::Paged],
+            filters: Filter::OF_ALL_ORDERS.to_vec(),
+            indexes: Index::OF_ALL_ORDERS.to_vec(),
             geometries: Geometry::usual(),
             level0_runs: vec![1, 4],
             fan_outs: Vec::new(),
@@ -79,9 +79,9 @@ impl Constraints {
         self.runs_max = u32::MAX;
         self.step_min = 0.0;
         self.fluid = true;
-        self.filters.push(Filter::MultiLevelCuckoo);
+        self.filters.push(Filter::OVER_RUNS);
         if is_prefix_order {
-            self.indexes.push(Index::ThreeLevel);
+            self.indexes.extend(Index::of_order(KeyOrder::Hashed));
         }
         self
     }

@@ -94,9 +94,9 @@ impl Level {
     /// The bits of filter in memory, per entry.
     pub fn filter_bits(&self) -> f64 {
         let (slope, offset) = self.filter.bits(self.runs);
-        match self.filter {
-            Filter::None => 0.0,
-            _ => offset - slope * self.false_positives.ln(),
+        match self.filter.is_none() {
+            true => 0.0,
+            false => offset - slope * self.false_positives.ln(),
         }
     }
 

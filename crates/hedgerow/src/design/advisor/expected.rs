@@ -183,25 +183,22 @@ impl Advice {
     /// the key range when full. Ratios below 2 become 2.
     pub fn design(&self, device: &Device) -> Design {
         if let Geometry::Trie { fan_out } = self.capacities.geometry {
-            let is_filtered = |level: &&Level| level.filter != Filter::None;
+            let is_filtered = |level: &&Level| !level.filter.is_none();
             let levels = self.tree.levels.iter().filter(is_filtered);
             // Levels whose clusters fit the memory count as levels with a filter per table.
             let filter = levels.max_by_key(|level| level.filter != Filter::Bloom);
             return Design {
                 block_bytes: device.block_bytes as u32,
                 memtable_bytes: Some((self.tree.memtables_bytes / 2.0) as u64),
-                ..trie(fan_out, filter.map_or(FilterSpec::None, filter_spec))
+                ..trie(fan_out, filter.map(filter_spec).unwrap_or_default())
             };
         }
         let steps = self.capacities.steps();
         let level0_runs = self.capacities.level0_runs.round() as u32;
-        let first = self
-            .tree
-            .levels
-            .first()
-            .map_or(FilterSpec::None, filter_spec);
-        let level0 = LevelSpec::fluid(level0_runs, f64::from(level0_runs.max(2))).filter(first);
-        let level0 = match self.tree.levels.first().and_then(|it| it.index.spec()) {
+        let first = self.tree.levels.first();
+        let filter = first.map(filter_spec).unwrap_or_default();
+        let level0 = LevelSpec::fluid(level0_runs, f64::from(level0_runs.max(2))).filter(filter);
+        let level0 = match first.and_then(|it| it.index.spec()) {
             Some(index) => level0.index(index),
             None => level0,
         };
@@ -211,7 +208,7 @@ impl Advice {
         let paged = paged.count();
         Design {
             policy: PolicySpec::levels(std::iter::once(level0).chain(levels)),
-            filter: FilterSpec::None,
+            filter: FilterSpec::default(),
             residency: match paged {
                 0 => Residency::Resident,
                 all if all == self.tree.levels.len() => Residency::Paged,

@@ -6,7 +6,6 @@ use super::cost::{Base, Level, Share, runs_average};
 use super::device::Device;
 use super::geometry::bisect;
 use super::workload::Workload;
-use crate::base::options::Filter;
 
 /// Full levels under a level 0 of cached runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -199,7 +198,7 @@ impl fmt::Display for Tree {
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "K{}{}", self.runs, self.index.letter())?;
-        if self.filter != Filter::None {
+        if !self.filter.is_none() {
             write!(f, "{}{:.1}", self.filter.letter(), self.filter_bits())?;
         }
         match self.cached {

@@ -15,7 +15,7 @@ use super::prediction::{Tree, space};
 use super::tries;
 use super::workload::Workload;
 use crate::base::error::{Error, Result};
-use crate::base::options::{FALSE_POSITIVES_MIN, Filter, Index};
+use crate::base::options::{FALSE_POSITIVES_MIN, Index};
 
 const LEVELS_MAX: usize = 12;
 
@@ -199,7 +199,7 @@ impl Search<'_> {
                         cached,
                     };
                     choices.push(self.choice(share, level(0.0)));
-                    if filter == Filter::None && index == Index::Fence {
+                    if filter.is_none() && index == Index::Fence {
                         choices.push(self.choice(share, level(1.0)));
                     }
                 }
@@ -219,7 +219,7 @@ impl Search<'_> {
         let (never, always) = (cost(0.0), cost(1.0));
         let (slope, _) = level.filter.bits(level.runs);
         let fixed_bytes = level.memory_bytes(self.workload, self.device);
-        let filtered = level.filter != Filter::None;
+        let filtered = !level.filter.is_none();
         Choice {
             level,
             fixed_us: if filtered { never } else { always },

@@ -8,7 +8,7 @@ use super::expected::{expect, trie};
 use super::geometry::{Capacities, Geometry};
 use super::workload::Workload;
 use crate::base::error::Result;
-use crate::base::options::{Design, Filter, FilterSpec};
+use crate::base::options::{Design, FilterSpec};
 
 /// Bits per key of the filters.
 const BITS: [f32; 6] = [8.0, 10.0, 12.0, 14.0, 16.0, 20.0];
@@ -50,7 +50,7 @@ fn price(
     let memory_bytes = constraints.memory_bytes;
     let tree = expect(&design, workload, device, memory_bytes as u64)?.tree;
     let prediction = tree.predict(workload, device);
-    let has_filters = tree.levels.iter().all(|level| level.filter != Filter::None);
+    let has_filters = tree.levels.iter().all(|level| !level.filter.is_none());
     let fits = has_filters
         && prediction.memory.total() <= memory_bytes
         && prediction.space <= constraints.space_max
