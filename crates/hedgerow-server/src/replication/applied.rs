@@ -158,3 +158,36 @@ fn load_libraries(server: &Server) -> hedgerow::Result<()> {
 fn load_libraries(_server: &Server) -> hedgerow::Result<()> {
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::acl::Acl;
+    use crate::commands::config::Config;
+
+    /// It may have seen the state before, and `note` did not note the keys for it.
+    #[test]
+    fn who_begins_to_listen_while_commits_are_applied_is_told() {
+        const MEMORY: u64 = 16 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let builder = Db::builder(dir.path()).memory_budget(MEMORY);
+        let db = builder.clone().open().unwrap();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let _entered = runtime.enter();
+        let settings = (
+            Config::new(Fsync::EverySecond, "", 10),
+            Acl::open("", None).unwrap(),
+        );
+        let own = (dir.path().to_path_buf(), builder);
+        let server = Arc::new(Server::new(&db, own, (0, MEMORY), settings).unwrap());
+        let changed = Changed::new(&server);
+        let (user, _) = server.acl.first();
+        let (clients, nowhere) = (&server.clients, String::new);
+        let client = clients.add(&server.buffers, user, nowhere(), nowhere());
+        server.watches.add(&client, &(0, b"k".to_vec()));
+        changed.tell().unwrap();
+        assert!(client.is_dirty.load(Ordering::Acquire));
+    }
+}

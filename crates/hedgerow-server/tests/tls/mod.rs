@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hedgerow_server::{ClientCertificates, Options, Tls, serve};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -84,7 +85,12 @@ fn connect(address: SocketAddr, trusted: &Authority, own: Option<&Certified>) ->
     };
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-    StreamOwned::new(connection, TcpStream::connect(address).unwrap())
+    let socket = TcpStream::connect(address).unwrap();
+    // A reply that nobody sends is an error.
+    socket
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    StreamOwned::new(connection, socket)
 }
 
 fn ping(stream: &mut Secure) -> std::io::Result<String> {

@@ -419,3 +419,6 @@ pub(crate) fn prepare_spares(engine: &Arc<Engine>, writer: &Writer, next: SeqNo)
         let _ = run(engine, "prepare a log segment", prepare, end);
     });
 }
+
+#[cfg(test)]
+mod tests;
