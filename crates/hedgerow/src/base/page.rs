@@ -45,6 +45,11 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// The offset behind the stored bytes.
+    pub(crate) fn end(self) -> u64 {
+        self.offset.saturating_add(u64::from(self.bytes))
+    }
+
     /// The memory of the page if it is stored uncompressed.
     pub(crate) fn memory_bytes(self) -> u64 {
         u64::from(self.bytes) + PAGE_HEADER_BYTES as u64
@@ -222,6 +227,22 @@ pub(crate) trait PageSource: Send + Sync {
     /// The page if it needs no read.
     fn at_hand(&self, _id: PageId) -> Option<Page> {
         None
+    }
+
+    /// The page if it needs no read, for the reader that has read it ahead: this is no second use.
+    fn read_ahead(&self, id: PageId) -> Option<Page> {
+        self.at_hand(id)
+    }
+
+    /// The most bytes that `pages_ahead` may read; 0 if it is of no use.
+    fn ahead_bytes_max(&self) -> usize {
+        0
+    }
+
+    /// Reads pages of one file, ascending by offset, into the cache. Returns the first one. An
+    /// error of another one is left to the read that wants it. Cost: one read.
+    fn pages_ahead(&self, ids: &[PageId]) -> Result<Page> {
+        self.page(ids[0])
     }
 
     /// Records that a page did not hold what was written, if the error says so.

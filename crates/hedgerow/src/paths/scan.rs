@@ -5,7 +5,7 @@
 //! all partitions at one sequence number.
 //!
 //! Cost: positioning reads one block in each sorted run, those of all runs at the same time (for
-//! each memtable, a few cache misses). A step reads the next block of one run at every block's end.
+//! each memtable, a few cache misses). A step at a block's end reads the next one or several.
 
 mod both_ends;
 mod of_batch;

@@ -20,6 +20,7 @@ pub(crate) mod open;
 pub(crate) mod page_cache;
 pub(crate) mod page_io;
 pub(crate) mod paged_file;
+mod read_ahead;
 pub(crate) mod salvage;
 pub(crate) mod table_file;
 mod table_output;

@@ -314,6 +314,18 @@ impl PageSource for Table {
         self.pages.at_hand(id)
     }
 
+    fn read_ahead(&self, id: PageId) -> Option<Page> {
+        self.pages.read_ahead(id)
+    }
+
+    fn ahead_bytes_max(&self) -> usize {
+        self.pages.ahead_bytes_max()
+    }
+
+    fn pages_ahead(&self, ids: &[PageId]) -> Result<Page> {
+        self.pages.pages_ahead(ids)
+    }
+
     fn shared(self: Arc<Self>) -> Option<Arc<dyn SharedPages>> {
         Some(self)
     }

@@ -94,6 +94,12 @@ impl PageCache {
         lock(set).hit(tag, id)
     }
 
+    /// Returns a cached page, and does not count that as a use of it.
+    pub(crate) fn peek(&self, id: PageId) -> Option<Page> {
+        let (set, tag) = self.place(id);
+        lock(set).find(tag, id).map(|(_, page)| page.clone())
+    }
+
     /// Allocates memory for a page to be read, and evicts other pages for it.
     pub(crate) fn allocate(&self, bytes: usize) -> PageMut {
         self.evict_down_to(self.capacity_bytes().saturating_sub(bytes as u64));
@@ -256,19 +262,25 @@ impl Set {
     }
 
     #[inline]
-    fn hit(&mut self, tag: u8, id: PageId) -> Option<Page> {
+    fn find(&mut self, tag: u8, id: PageId) -> Option<(&mut u8, &Page)> {
         for (mark, way) in self.pages() {
             if has_tag(*mark, tag)
                 && let Some(page) = way
                 && page.prefetched().is(id)
             {
-                if *mark >> TAG_BITS < HITS_MAX {
-                    *mark += 1 << TAG_BITS;
-                }
-                return Some(page.clone());
+                return Some((mark, page));
             }
         }
         None
+    }
+
+    #[inline]
+    fn hit(&mut self, tag: u8, id: PageId) -> Option<Page> {
+        let (mark, page) = self.find(tag, id)?;
+        if *mark >> TAG_BITS < HITS_MAX {
+            *mark += 1 << TAG_BITS;
+        }
+        Some(page.clone())
     }
 
     fn add(&mut self, tag: u8, page: Page) {

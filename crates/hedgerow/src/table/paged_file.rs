@@ -16,6 +16,12 @@ use crate::table::memory::Memory;
 
 use super::page_io;
 
+/// The most bytes of one read of several pages. A device reads them in about the time of two random
+/// reads.
+const AHEAD_BYTES_MAX: usize = 256 << 10;
+/// The part of the page cache that one such read may fill.
+const AHEAD_SHARE: u64 = 64;
+
 /// The shared state of all tables of a database.
 #[derive(Debug)]
 pub(crate) struct TableContext {
@@ -132,9 +138,10 @@ impl PagedFile {
         Ok(page)
     }
 
-    /// Returns true if the page is in the cache now, so that `page` reads nothing.
+    /// Returns true if the page is in the cache now, so that `page` reads nothing. This is no use
+    /// of the page.
     pub(crate) fn has_cached(&self, id: PageId) -> bool {
-        self.cached(id).is_some()
+        self.context.memory.cache.peek(id).is_some()
     }
 
     /// The page if it is in the cache.
@@ -147,6 +154,46 @@ impl PagedFile {
         let page = self.cached(id)?;
         self.context.stats.pages_asked.add(1);
         Some(page)
+    }
+
+    /// The page if it is in the cache. The caller has read it ahead, and this is its first use.
+    pub(crate) fn read_ahead(&self, id: PageId) -> Option<Page> {
+        let page = self.context.memory.cache.peek(id)?;
+        self.context.stats.pages_asked.add(1);
+        Some(page)
+    }
+
+    /// The most bytes of one read of several pages. In a small cache they would evict one another.
+    pub(crate) fn ahead_bytes_max(&self) -> usize {
+        let share = self.context.memory.cache.capacity_bytes() / AHEAD_SHARE;
+        AHEAD_BYTES_MAX.min(usize::try_from(share).unwrap_or(usize::MAX))
+    }
+
+    /// Reads pages, ascending by offset, into the cache. Returns the first one. Those that are
+    /// damaged beside it are left out: the read that wants one reports it. Cost: one read. The
+    /// bytes between the pages are read, too.
+    pub(crate) fn pages_ahead(&self, ids: &[PageId]) -> Result<Page> {
+        let (first, last) = (ids[0], ids[ids.len() - 1]);
+        let file = &**self.file()?;
+        for id in ids {
+            page_io::check_place(file, &self.path, *id)?;
+        }
+        self.context.stats.device_reads.add(1);
+        let start = first.handle.offset;
+        let bytes = last.handle.end().saturating_sub(start) as usize;
+        let mut stored = self.allocate(bytes);
+        file.read_at(start, &mut stored)
+            .map_err(|e| Error::io("read", &self.path, e).at_offset(start))?;
+        let end_read = |id: PageId| {
+            let from = (id.handle.offset - start) as usize;
+            self.end_read(id, Ok(&stored[from..from + id.handle.bytes as usize]))
+        };
+        let page = end_read(first)?;
+        self.context.stats.pages_asked.add(1);
+        for id in &ids[1..] {
+            let _ = end_read(*id);
+        }
+        Ok(page)
     }
 
     /// Prefetches the page into the system's cache.

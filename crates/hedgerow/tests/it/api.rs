@@ -450,8 +450,8 @@ fn a_seek_reads_its_runs_together() {
     }
 }
 
-/// One batch reads the blocks of a short scan. A long scan reads a block when it reaches it,
-/// because some callers want its first entry only.
+/// One batch reads the blocks of a short scan. A long scan begins with one block, because some
+/// callers want its first entry only.
 #[test]
 fn a_short_scan_reads_its_blocks_together() {
     let disk = SimStorage::new(13);
@@ -486,7 +486,7 @@ fn a_short_scan_reads_its_blocks_together() {
             assert_eq!((first.read_batches - before.read_batches, rest), (1, 0));
         } else {
             assert_eq!(together, 0);
-            assert!(rest > 100, "{rest}");
+            assert!((4..20).contains(&rest), "{rest}");
         }
     }
 }

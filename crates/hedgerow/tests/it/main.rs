@@ -51,6 +51,7 @@ mod outside_tables;
 mod panics;
 mod partitions;
 mod range_deletes;
+mod read_ahead;
 mod read_only;
 mod repair;
 mod retune;

@@ -1,5 +1,6 @@
 //! An open table: point lookups as a state machine that names the pages it needs.
 
+mod behind;
 mod block_iter;
 
 use std::sync::Arc;

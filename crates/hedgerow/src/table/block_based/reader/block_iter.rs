@@ -14,7 +14,9 @@ use crate::table::entry_parts::ValueHandle;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 
 use super::TableReader;
+use super::behind::{Behind, shared_too_much};
 use crate::table::block_based::block::{Block, Cursor, Position, RawEntry};
+use crate::table::read_ahead::{NextBlock, ReadAhead};
 
 /// The most blocks that a short scan reads with its first one: the caller may want only that.
 const AHEAD_BLOCKS: usize = 4;
@@ -35,6 +37,7 @@ pub(super) struct TableIter {
     prepared: Option<Bracket>,
     /// The caller's limit, and the first block behind it once it is known.
     limit: Option<(Vec<u8>, Option<usize>)>,
+    ahead: ReadAhead,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,45 +45,6 @@ struct Current {
     at: Cursor,
     entry: RawEntry,
     value: ValueHandle,
-}
-
-/// The decoded entries of one interval, the current one last.
-#[derive(Debug, Default)]
-struct Behind {
-    entries: Vec<(Cursor, RawEntry, usize)>,
-    keys: Vec<u8>,
-}
-
-impl Behind {
-    fn clear(&mut self) {
-        self.entries.clear();
-        self.keys.clear();
-    }
-
-    /// Appends an entry whose key extends a part of the last one's.
-    fn push(&mut self, at: Cursor, entry: RawEntry, rest: &[u8]) -> Result<()> {
-        let end = self.keys.len();
-        let start = self.entries.last().map_or(end, |last| last.2);
-        if entry.shared > end - start {
-            return Err(shared_too_much(entry.shared, end - start));
-        }
-        self.keys.extend_from_within(start..start + entry.shared);
-        self.keys.extend_from_slice(rest);
-        self.entries.push((at, entry, end));
-        Ok(())
-    }
-
-    /// Drops the last entry. The one before, if any, is then the current one.
-    fn pop(&mut self) {
-        if let Some((_, _, key_start)) = self.entries.pop() {
-            self.keys.truncate(key_start);
-        }
-    }
-
-    fn last(&self) -> Option<(Cursor, RawEntry, &[u8])> {
-        let &(at, entry, key_start) = self.entries.last()?;
-        Some((at, entry, &self.keys[key_start..]))
-    }
 }
 
 /// The reason why a prepared seek lacks a page: it must be read, or it is damaged. The seek reports
@@ -100,13 +64,6 @@ fn at_hand(pages: &Arc<dyn PageSource>, id: PageId, wanted: &mut Wanted) -> Opti
         wanted.extend(pages.clone().shared().map(|pages| (pages, id)));
     }
     page
-}
-
-#[cold]
-fn shared_too_much(shared: usize, key_bytes: usize) -> Error {
-    Error::corruption(format!(
-        "expected an entry to share at most {key_bytes} bytes, found {shared}"
-    ))
 }
 
 const NO_PLACE: ValueHandle = ValueHandle {
@@ -130,6 +87,7 @@ impl TableIter {
             behind: Behind::default(),
             prepared: None,
             limit: None,
+            ahead: ReadAhead::default(),
         }
     }
 
@@ -185,6 +143,7 @@ impl TableIter {
             return None;
         }
         (self.block, self.block_number) = (None, number);
+        self.ahead = ReadAhead::default();
         self.table.places.prefetch(number);
         let id = self.block_at_hand(number, wanted)?;
         let Some(page) = at_hand(&self.pages, id, wanted) else {
@@ -224,16 +183,52 @@ impl TableIter {
         if self.block.is_some() && self.block_number == number {
             return Ok(());
         }
-        self.block = None;
+        let follows = number == self.block_number + 1;
+        let before = self.block.take().filter(|_| follows);
         self.table.places.prefetch(number);
         let handle = self.ask_index(|index, page| index.handle(number, page))?;
-        let page = self
-            .pages
-            .page(self.table.file.page_id(handle, PageClass::Data))?;
+        let id = self.table.file.page_id(handle, PageClass::Data);
+        let page = match before {
+            Some(before) => {
+                let memory_bytes = before.bytes().len();
+                self.next_page(NextBlock {
+                    number,
+                    id,
+                    memory_bytes,
+                })?
+            }
+            None => {
+                self.ahead = ReadAhead::default();
+                self.pages.page(id)?
+            }
+        };
         self.table.places.note(number, &page);
         self.block = Some(Block::parse(page).map_err(|e| e.at_offset(handle.offset))?);
         self.block_number = number;
         Ok(())
+    }
+
+    /// The page of the block after the last one. Blocks after it are read with it if the scan is
+    /// long enough.
+    fn next_page(&mut self, next: NextBlock) -> Result<Page> {
+        let end = match &self.limit {
+            None => self.table.index.blocks(),
+            Some((_, end)) => end.unwrap_or(next.number),
+        };
+        let TableIter {
+            table,
+            pages,
+            index_page,
+            ahead,
+            ..
+        } = self;
+        ahead.next_page(&**pages, next, |number| {
+            let fetch = |id| pages.at_hand(id).ok_or(NotAtHand);
+            let handle = |index: &dyn Index, page: Option<&Page>| index.handle(number, page);
+            let handle = (number < end)
+                .then(|| block_index::ask_by(&*table.index, fetch, index_page, handle));
+            Some(table.file.page_id(handle?.ok()?, PageClass::Data))
+        })
     }
 
     fn block(&self) -> &Block<Page> {

@@ -13,6 +13,7 @@ use crate::table::iter::{Entry, InternalIter, ValueSource};
 
 use super::TableReader;
 use crate::table::htable::bucket::{Bucket, BucketEntry};
+use crate::table::read_ahead::{NextBlock, ReadAhead};
 
 pub(super) struct TableIter {
     table: Arc<TableReader>,
@@ -31,6 +32,7 @@ pub(super) struct TableIter {
     end: usize,
     /// A buffer for the order keys that a search compares.
     compared: Vec<u8>,
+    ahead: ReadAhead,
 }
 
 impl TableIter {
@@ -45,6 +47,7 @@ impl TableIter {
             key: Vec::new(),
             place: None,
             compared: Vec::new(),
+            ahead: ReadAhead::default(),
         }
     }
 
@@ -58,10 +61,26 @@ impl TableIter {
         {
             return Ok(());
         }
-        self.bucket = None;
+        let follows = |(loaded, _): &(usize, Page)| number == loaded + 1;
+        let before = self.bucket.take().filter(follows);
         self.entries.clear();
         let id = self.table.bucket_id(number);
-        let page = self.pages.page(id)?;
+        let page = match before {
+            Some((_, page)) => {
+                let (table, end) = (&self.table, self.end);
+                let next = NextBlock {
+                    number,
+                    id,
+                    memory_bytes: page.len(),
+                };
+                let id_of = |number| (number < end).then(|| table.bucket_id(number));
+                self.ahead.next_page(&*self.pages, next, id_of)?
+            }
+            None => {
+                self.ahead = ReadAhead::default();
+                self.pages.page(id)?
+            }
+        };
         let parsed = Bucket::parse(&page[..]).and_then(|bucket| {
             for entry in bucket.entries() {
                 self.entries.push(entry?);
