@@ -1,8 +1,7 @@
 //! The path of a scan: merges the same sources as a read in key order, and reduces them to the
 //! newest visible version of each key.
 //!
-//! A cursor holds the trees on which it was opened. So its view never changes: it is the state of
-//! all partitions at one sequence number.
+//! A cursor holds the trees on which it was opened, at one sequence number: its view never changes.
 //!
 //! Cost: positioning reads one block in each sorted run, those of all runs at the same time (for
 //! each memtable, a few cache misses). A step at a block's end reads the next one or several.
@@ -13,6 +12,7 @@ mod seen_ranges;
 mod stored_entries;
 mod unordered;
 mod versions;
+mod visit;
 
 pub(crate) use both_ends::{Extent, Pair, range_bounds};
 pub use both_ends::{Keys, Scan};

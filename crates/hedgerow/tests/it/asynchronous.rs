@@ -68,7 +68,7 @@ fn one_worker(disk: &SimStorage) -> (Db, Keyspace) {
     (db, keyspace)
 }
 
-fn steps(mut state: u64) -> impl FnMut(u64) -> u64 {
+pub(crate) fn steps(mut state: u64) -> impl FnMut(u64) -> u64 {
     move |bound| {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)

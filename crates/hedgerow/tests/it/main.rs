@@ -62,4 +62,5 @@ mod sweeps;
 mod three_level;
 mod transactions;
 mod trie;
+mod visits;
 mod whole_databases;

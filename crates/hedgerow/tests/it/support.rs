@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Builder, Compression, Db, Design, Durability, ErrorKind, Keyspace, Layout, Result};
+use hedgerow::{
+    Builder, Compression, Cursor, Db, Design, Durability, ErrorKind, Keyspace, Layout, Result, Scan,
+};
 
 /// Keys and values of a keyspace.
 pub(crate) type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -71,6 +73,16 @@ pub(crate) fn read_all(keyspace: &Keyspace) -> Result<Contents> {
         backward.insert(key.to_vec(), value.to_vec());
     }
     assert_eq!(contents, backward, "the two directions of a scan disagree");
+    let of_cursor = visit_all(&mut keyspace.cursor()?)?;
+    let of_scan = visit_scan(&mut keyspace.scan::<&[u8]>(..)?)?;
+    for visited in [of_cursor, of_scan] {
+        assert_eq!(
+            visited.len(),
+            contents.len(),
+            "a visit disagrees with the scan"
+        );
+        assert_eq!(visited.into_iter().collect::<Contents>(), contents);
+    }
     let keys: Vec<_> = contents.keys().collect();
     let together = keyspace.multi_get(&keys)?;
     for ((key, value), together) in contents.iter().zip(together) {
@@ -80,6 +92,37 @@ pub(crate) fn read_all(keyspace: &Keyspace) -> Result<Contents> {
         assert!(keyspace.contains_key(key)?);
     }
     Ok(contents)
+}
+
+/// All entries of a cursor by visits, each of which ends at the seventh entry.
+fn visit_all(cursor: &mut Cursor) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut visited = Vec::new();
+    let mut goes_on = cursor.seek_first()?;
+    while goes_on {
+        let end = visited.len() + 6;
+        goes_on = cursor.visit(|key, value| {
+            let is_wanted = visited.len() < end;
+            if is_wanted {
+                visited.push((key.to_vec(), value.to_vec()));
+            }
+            is_wanted
+        })?;
+    }
+    Ok(visited)
+}
+
+/// All entries of a scan by visits of up to seven.
+fn visit_scan(scan: &mut Scan) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut visited = Vec::new();
+    let mut goes_on = true;
+    while goes_on {
+        let end = visited.len() + 7;
+        goes_on = scan.visit(|key, value| {
+            visited.push((key.to_vec(), value.to_vec()));
+            visited.len() < end
+        })?;
+    }
+    Ok(visited)
 }
 
 pub(crate) fn contents(keyspace: &Keyspace) -> Contents {

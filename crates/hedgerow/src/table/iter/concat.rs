@@ -182,6 +182,26 @@ impl<T: Parts> InternalIter for ConcatIter<T> {
         self.forward(next, |iter| iter.seek_first())
     }
 
+    /// The part at the position makes all its steps within one call.
+    fn advance_while(&mut self, see: &mut dyn FnMut(Entry<'_>) -> bool) -> Result<()> {
+        while let Some((index, iter)) = &mut self.current {
+            let next = *index + 1;
+            if let Err(error) = iter.advance_while(see) {
+                self.current = None;
+                return Err(error);
+            }
+            if iter.is_at_entry() {
+                return Ok(());
+            }
+            self.forward(next, |iter| iter.seek_first())?;
+            match self.entry() {
+                Some(entry) if see(entry) => {}
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
     fn retreat(&mut self) -> Result<()> {
         debug_assert!(self.is_at_entry());
         let Some((index, iter)) = &mut self.current else {

@@ -62,6 +62,17 @@ pub(crate) trait InternalIter: Send {
     fn seek_last(&mut self) -> Result<()>;
     /// Advances to the next entry. Must be at an entry.
     fn advance(&mut self) -> Result<()>;
+    /// Advances to the next entry, and on as long as `see` returns true for the entry reached. Must
+    /// be at an entry. The position is at the entry that `see` refused, or behind the last one.
+    fn advance_while(&mut self, see: &mut dyn FnMut(Entry<'_>) -> bool) -> Result<()> {
+        loop {
+            self.advance()?;
+            match self.entry() {
+                Some(entry) if see(entry) => {}
+                _ => return Ok(()),
+            }
+        }
+    }
     /// Retreats to the previous entry. Must be at an entry.
     fn retreat(&mut self) -> Result<()>;
     /// The current entry; `None` before the first, after the last, and nowhere.

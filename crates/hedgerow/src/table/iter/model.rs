@@ -112,21 +112,32 @@ pub(crate) enum Move {
     Last,
     /// Only at an entry.
     Advance,
+    /// Over this many entries, and to the next one. Only at an entry.
+    AdvanceOver(usize),
     /// Only at an entry.
     Retreat,
 }
 
 impl Move {
-    pub(crate) fn apply(&self, iter: &mut dyn InternalIter) -> Result<()> {
+    /// Moves an iterator. Returns the entries that it was shown on the way.
+    pub(crate) fn apply(&self, iter: &mut dyn InternalIter) -> Result<Vec<Version>> {
+        let mut shown = Vec::new();
         match self {
             Move::Seek(key, seqno) => iter.seek(key, SeqNo(*seqno)),
             Move::SeekBefore(key, seqno) => iter.seek_before(key, SeqNo(*seqno)),
             Move::First => iter.seek_first(),
             Move::Last => iter.seek_last(),
             Move::Advance if iter.entry().is_some() => iter.advance(),
+            Move::AdvanceOver(count) if iter.entry().is_some() => {
+                iter.advance_while(&mut |entry| {
+                    shown.push(version(entry.key, entry.seqno.0));
+                    shown.len() <= *count
+                })
+            }
             Move::Retreat if iter.entry().is_some() => iter.retreat(),
-            Move::Advance | Move::Retreat => Ok(()),
-        }
+            Move::Advance | Move::AdvanceOver(_) | Move::Retreat => Ok(()),
+        }?;
+        Ok(shown)
     }
 }
 
@@ -151,6 +162,7 @@ pub(crate) fn any_moves() -> impl Strategy<Value = Vec<Move>> {
             1 => Just(Move::First),
             1 => Just(Move::Last),
             6 => Just(Move::Advance),
+            3 => (0usize..6).prop_map(Move::AdvanceOver),
             6 => Just(Move::Retreat),
         ],
         0..60,
@@ -161,8 +173,8 @@ pub(crate) fn any_moves() -> impl Strategy<Value = Vec<Move>> {
 pub(crate) fn walk(iter: &mut dyn InternalIter, entries: Vec<Version>, moves: &[Move]) {
     let mut model = VecIter::new(entries);
     for step in moves {
-        step.apply(&mut model).unwrap();
-        step.apply(iter).unwrap();
+        let expected = step.apply(&mut model).unwrap();
+        assert_eq!(step.apply(iter).unwrap(), expected, "shown by {step:?}");
         let here = |i: &dyn InternalIter| i.entry().map(|e| version(e.key, e.seqno.0));
         assert_eq!(here(iter), here(&model), "after {step:?}");
     }
