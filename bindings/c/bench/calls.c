@@ -1,6 +1,7 @@
 /* The C side of the comparison; `src/main.rs` is the other one.
  *
- *   calls DIRECTORY ENTRIES GETS */
+ *   calls measure DIRECTORY ENTRIES GETS
+ *   calls repeat DIRECTORY fill|next TIMES     only reads all entries so many times, to count instructions */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,9 +42,9 @@ static uint32_t length(const unsigned char* at) {
   return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* Reads all entries by buffers of 64 KiB. */
+/* Reads all entries by buffers of 16 KiB, which stay in the nearest cache of a processor. */
 static void fill(hg_keyspace* keyspace) {
-  static unsigned char buffer[64 << 10];
+  static unsigned char buffer[16 << 10];
   hg_iter* iter;
   uint64_t sum = 0;
   size_t used, count;
@@ -75,18 +76,8 @@ static void step(hg_keyspace* keyspace) {
   sink = sum;
 }
 
-int main(int argc, char** argv) {
-  if (argc < 4) return 2;
-  uint64_t entries = strtoull(argv[2], NULL, 10), gets = strtoull(argv[3], NULL, 10);
-  hg_options* options;
-  hg_db* db;
-  hg_keyspace* keyspace;
-  ok(hg_options_new(&options, &error));
-  ok(hg_options_set(options, "memory_budget", "1GiB", &error));
-  ok(hg_open(argv[1], options, &db, &error));
-  ok(hg_keyspace_open(db, "bench", NULL, NULL, &keyspace, &error));
+static void measure(hg_keyspace* keyspace, uint64_t entries, uint64_t gets) {
   fill(keyspace); /* fills the page cache */
-
   char key[16], buffer[1000];
   uint64_t state = 42, sum = 0;
   double began = now();
@@ -115,6 +106,28 @@ int main(int argc, char** argv) {
   began = now();
   step(keyspace);
   printf("next %.2f\n", (now() - began) / (double)entries);
+}
+
+int main(int argc, char** argv) {
+  int measures = argc == 5 && strcmp(argv[1], "measure") == 0;
+  int fills = argc == 5 && strcmp(argv[3], "fill") == 0;
+  if (!measures && !fills && (argc != 5 || strcmp(argv[3], "next") != 0)) {
+    fprintf(stderr, "calls: expected `measure DIRECTORY ENTRIES GETS` or `repeat DIRECTORY fill|next TIMES`\n");
+    return 2;
+  }
+  uint64_t number = strtoull(argv[4], NULL, 10);
+  hg_options* options;
+  hg_db* db;
+  hg_keyspace* keyspace;
+  ok(hg_options_new(&options, &error));
+  ok(hg_options_set(options, "memory_budget", "1GiB", &error));
+  ok(hg_open(argv[2], options, &db, &error));
+  ok(hg_keyspace_open(db, "bench", NULL, NULL, &keyspace, &error));
+  if (measures) {
+    measure(keyspace, strtoull(argv[3], NULL, 10), number);
+  } else {
+    for (uint64_t i = 0; i < number; i++) (fills ? fill : step)(keyspace);
+  }
   ok(hg_close(db, &error));
   hg_options_free(options);
   return 0;

@@ -17,8 +17,10 @@
  * number are `HG_CLOSED` or `HG_INVALID_ARGUMENT`. To free NULL is nothing. Objects may be freed in
  * any order: an iterator whose database was closed returns `HG_CLOSED`.
  *
- * Threads. Any thread may use any handle at any time. A batch, a transaction and an iterator serve
- * one call at a time; others wait.
+ * Threads. Any thread may use any handle at any time. A batch, a transaction, an iterator and a
+ * position among the changes serve one call at a time; calls of other threads wait. A function of the
+ * program that such a call has called (a merge function, `hg_go_on`) may use any object but that of
+ * the call, which is `HG_INVALID_ARGUMENT`; it may free it.
  *
  * Texts end with a zero byte and are UTF-8; paths may have any bytes. Keys have up to 64 KiB, values
  * up to 64 MiB; both may be empty. */

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use engine::{Pending, Slice};
@@ -13,7 +13,7 @@ use crate::reads::read_all;
 use crate::types::hg_code::*;
 use crate::types::{
     BATCHES, call, database, durability, hg_batch, hg_bytes, hg_code, hg_db, hg_error, hg_keyspace,
-    hg_transaction, keyspace, lock,
+    hg_transaction, keyspace,
 };
 
 /// Gets the result of a call: its code, a value, and the error or NULL.
@@ -66,7 +66,7 @@ impl<T: Send + 'static> Call<T> {
     }
 
     fn poll(self: Arc<Self>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((pending, _)) = state.as_mut() else {
             return;
         };
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn hg_batch_commit_async(
     let commit = |()| {
         let (how, done) = (durability(how)?, Done::new(done, state)?);
         let batch = BATCHES.get(number(batch))?;
-        let mut batch = lock(&batch);
+        let mut batch = batch.lock()?;
         let empty = batch.0.batch();
         let full = std::mem::replace(&mut batch.1, empty);
         drop(batch);

@@ -1,16 +1,15 @@
 //! Batches: writes to any keyspaces that become visible and durable together.
 
 use std::ffi::c_int;
-use std::sync::Mutex;
 
 use engine::{Batch, Db};
-use hedgerow_bindings::Failure;
 use hedgerow_bindings::foreign::{Out, number};
+use hedgerow_bindings::{Exclusive, Failure};
 
 use crate::keyspace::range;
 use crate::types::{
     BATCHES, call, database, durability, expiry, free, give, hg_batch, hg_bytes, hg_code, hg_db,
-    hg_error, hg_keyspace, keyspace, lock,
+    hg_error, hg_keyspace, keyspace,
 };
 
 /// Makes an empty batch.
@@ -26,7 +25,7 @@ pub unsafe extern "C" fn hg_batch_new(
     let make = |place: Out<*mut hg_batch>| {
         let db = Db::clone(&*database(db)?);
         let batch = db.batch();
-        give(&place, &BATCHES, Mutex::new((db, batch)))
+        give(&place, &BATCHES, Exclusive::new((db, batch)))
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, batch, make) }
@@ -42,7 +41,7 @@ fn with<R>(
     batch: *mut hg_batch,
     change: impl FnOnce(&mut Batch) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    change(&mut lock(&*BATCHES.get(number(batch))?).1)
+    change(&mut BATCHES.get(number(batch))?.lock()?.1)
 }
 
 /// Adds a put.

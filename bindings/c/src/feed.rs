@@ -1,21 +1,19 @@
 //! The change feed: the changes of a database in order, and the slots that keep them.
 
 use std::ffi::{c_char, c_int};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use engine::{Changes, ErrorKind};
-use hedgerow_bindings::Failure;
 use hedgerow_bindings::feed::{Change, ChangeKind, Feed};
 use hedgerow_bindings::foreign::{Out, Text, number};
+use hedgerow_bindings::{Exclusive, Failure};
 use serde_json::{Map, Value, json};
 
 use crate::database::give_text;
 use crate::options::Options;
 use crate::progress::Progress;
 use crate::types::{
-    CHANGES, call, database, free, give, hg_bytes, hg_changes, hg_code, hg_db, hg_error,
-    hg_options, lock,
+    CHANGES, call, database, free, give, hg_bytes, hg_changes, hg_code, hg_db, hg_error, hg_options,
 };
 
 /// The kind of a change.
@@ -235,7 +233,7 @@ pub unsafe extern "C" fn hg_changes_since(
 ) -> hg_code {
     let begin = |place: Out<*mut hg_changes>| {
         let changes = database(db)?.changes_since(number)?;
-        give(&place, &CHANGES, Mutex::new(Position::new(changes)))
+        give(&place, &CHANGES, Exclusive::new(Position::new(changes)))
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, changes, begin) }
@@ -256,7 +254,7 @@ pub unsafe extern "C" fn hg_changes_of_files(
     let begin = |(path, place): (Text, Out<*mut hg_changes>)| {
         let builder = Options::of(options)?.builder(path.path()?)?;
         let changes = builder.changes_since(number)?;
-        give(&place, &CHANGES, Mutex::new(Position::new(changes)))
+        give(&place, &CHANGES, Exclusive::new(Position::new(changes)))
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (path, changes), begin) }
@@ -275,7 +273,7 @@ pub unsafe extern "C" fn hg_changes_next(
 ) -> hg_code {
     let next = |place: Out<hg_change>| {
         let changes = CHANGES.get(number(changes))?;
-        let found = lock(&changes).next(Duration::from_millis(wait_millis))?;
+        let found = changes.lock()?.next(Duration::from_millis(wait_millis))?;
         if let Some(change) = found {
             place.set(change);
         }

@@ -1,21 +1,16 @@
 //! Iterators: positions among the keys of a keyspace, and buffers of many entries.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Mutex;
 
 use engine::{Cursor, ErrorKind, KeyOrder, Slice, UnorderedScan};
-use hedgerow_bindings::Failure;
-use hedgerow_bindings::foreign::{Buffer, Optional, Out, Room, number};
+use hedgerow_bindings::foreign::{Buffer, Optional, Out, Room, entry_bytes, number};
+use hedgerow_bindings::{Exclusive, Failure};
 
 use crate::types::hg_code::*;
 use crate::types::{
     ITERATORS, call, free, give, hg_bytes, hg_code, hg_error, hg_iter, hg_keyspace, hg_snapshot,
-    keyspace, lock, snapshot,
+    keyspace, snapshot,
 };
-
-/// An entry in a buffer begins with the lengths of its key and its value, four bytes each,
-/// little-endian.
-const HEAD_BYTES: usize = 8;
 
 /// The direction of a fill.
 #[repr(C)]
@@ -164,41 +159,51 @@ impl Position {
         Ok(self.placed(found))
     }
 
+    fn step(&mut self, is_forward: bool) -> Result<bool, Failure> {
+        match is_forward {
+            true => self.next(),
+            false => self.prev(),
+        }
+    }
+
     /// Writes entries from the position on, as many as there is room for. Returns their number, or
     /// the bytes that the first one needs.
     fn fill(&mut self, room: &mut Room<'_>, is_forward: bool) -> Result<Filled, Failure> {
         if !self.is_placed {
-            if is_forward {
-                self.next()?
-            } else {
-                self.prev()?
-            };
+            self.step(is_forward)?;
         }
-        let mut count = 0;
-        while self.is_on_key {
-            let key = self.source.key().unwrap_or_default();
-            let value = self.source.value()?.unwrap_or_default();
-            let bytes = HEAD_BYTES + key.len() + value.len();
-            if bytes > room.left() {
-                return Ok(if count > 0 {
-                    Filled::Entries(count)
-                } else {
-                    Filled::Needs(bytes)
-                });
+        let (mut count, mut needs) = (0, 0);
+        let mut put = |key: &[u8], value: &[u8]| {
+            let has_room = room.push_entry(key, value);
+            match has_room {
+                true => count += 1,
+                false => needs = entry_bytes(key, value),
             }
-            // Keys and values are shorter than 4 GiB.
-            let head = key.len() as u64 | (value.len() as u64) << 32;
-            room.push(&head.to_le_bytes());
-            room.push(key);
-            room.push(value);
-            count += 1;
-            if is_forward {
-                self.next()?
-            } else {
-                self.prev()?
-            };
+            has_room
+        };
+        match &mut self.source {
+            Source::Ordered(cursor) if is_forward && self.is_on_key => {
+                let (to, mut is_within) = (self.to.as_deref(), true);
+                let is_on_key = cursor.visit(|key, value| {
+                    is_within = to.is_none_or(|to| key < to);
+                    is_within && put(key, value)
+                })?;
+                self.is_on_key = is_on_key && is_within;
+            }
+            _ => {
+                while self.is_on_key {
+                    let key = self.source.key().unwrap_or_default();
+                    if !put(key, self.source.value()?.unwrap_or_default()) {
+                        break;
+                    }
+                    self.step(is_forward)?;
+                }
+            }
         }
-        Ok(Filled::Entries(count))
+        Ok(match count {
+            0 if self.is_on_key => Filled::Needs(needs),
+            _ => Filled::Entries(count),
+        })
     }
 }
 
@@ -240,7 +245,7 @@ pub unsafe extern "C" fn hg_iter_new(
                 Some(snapshot) => snapshot.cursor(&keyspace)?,
             }),
         };
-        give(&place, &ITERATORS, Mutex::new(position))
+        give(&place, &ITERATORS, Exclusive::new(position))
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, iter, make) }
@@ -265,7 +270,7 @@ pub unsafe extern "C" fn hg_iter_set_bounds(
 ) -> hg_code {
     let set = |(from_key, to_key): (&[u8], &[u8])| {
         let iterator = ITERATORS.get(number(iter))?;
-        let mut position = lock(&iterator);
+        let mut position = iterator.lock()?;
         position.source.cursor()?;
         let bound = |address: hg_bytes, key: &[u8]| (!address.data.is_null()).then(|| key.to_vec());
         position.from = bound(from, from_key);
@@ -287,7 +292,7 @@ fn go(
     to: impl FnOnce(&mut Position) -> Result<bool, Failure>,
 ) -> Result<bool, Failure> {
     let iterator = ITERATORS.get(number(iter))?;
-    let mut position = lock(&iterator);
+    let mut position = iterator.lock()?;
     let moved = to(&mut position).inspect_err(|_| position.is_on_key = false)?;
     if let (true, Some(place)) = (moved, key) {
         place.set(position.source.key().map_or(hg_bytes::NONE, hg_bytes::of));
@@ -459,7 +464,7 @@ pub unsafe extern "C" fn hg_iter_fill(
             }
         };
         let iterator = ITERATORS.get(number(iter))?;
-        let mut position = lock(&iterator);
+        let mut position = iterator.lock()?;
         let filled = position.fill(&mut room, is_forward);
         let (code, bytes, entries) = match filled.inspect_err(|_| position.is_on_key = false)? {
             Filled::Entries(0) => (HG_NOT_FOUND, 0, 0),

@@ -2,14 +2,14 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use engine::{Builder, Db};
 use hedgerow_bindings::foreign::{Out, Text, number};
-use hedgerow_bindings::{Failure, text};
+use hedgerow_bindings::{Exclusive, Failure, text};
 
 use crate::operator::{Operator, Shared, hg_merge_full, hg_merge_partial};
-use crate::types::{OPTIONS, call, free, give, hg_code, hg_error, hg_options, lock};
+use crate::types::{OPTIONS, call, free, give, hg_code, hg_error, hg_options};
 
 /// Options by name, and merge operators.
 #[derive(Default, Clone)]
@@ -23,7 +23,7 @@ impl Options {
     pub(crate) fn of(handle: *const hg_options) -> Result<Options, Failure> {
         match number(handle) {
             0 => Ok(Options::default()),
-            handle => Ok(lock(&*OPTIONS.get(handle)?).clone()),
+            handle => Ok(OPTIONS.get(handle)?.lock()?.clone()),
         }
     }
 
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn hg_options_new(
     options: *mut *mut hg_options,
     error: *mut hg_error,
 ) -> hg_code {
-    let make = |place: Out<*mut hg_options>| give(&place, &OPTIONS, Mutex::default());
+    let make = |place: Out<*mut hg_options>| give(&place, &OPTIONS, Exclusive::default());
     // SAFETY: the caller's promise.
     unsafe { call(error, options, make) }
 }
@@ -77,9 +77,8 @@ pub unsafe extern "C" fn hg_options_set(
         // A wrong value is refused here rather than by `hg_open`.
         drop(text::option(Db::builder("."), name, value)?);
         let options = OPTIONS.get(number(options))?;
-        lock(&options)
-            .named
-            .push((name.to_owned(), value.to_owned()));
+        let mut options = options.lock()?;
+        options.named.push((name.to_owned(), value.to_owned()));
         Ok(())
     };
     // SAFETY: the caller's promise.
@@ -104,7 +103,7 @@ pub unsafe extern "C" fn hg_options_add_merge_operator(
         let name = name.required("the name of a merge operator")?;
         let operator = Operator::new(name, state, full, partial, destroy)?;
         let options = OPTIONS.get(number(options))?;
-        lock(&options).operators.push(Arc::new(operator));
+        options.lock()?.operators.push(Arc::new(operator));
         Ok(())
     };
     // SAFETY: the caller's promise.

@@ -1,18 +1,17 @@
 //! Transactions: reads and writes whose commit is refused if others came first.
 
 use std::ffi::{c_char, c_int};
-use std::sync::Mutex;
 
 use engine::{ErrorKind, Isolation, Savepoint, Transaction, TransactionOptions};
-use hedgerow_bindings::Failure;
 use hedgerow_bindings::foreign::{Out, number};
+use hedgerow_bindings::{Exclusive, Failure};
 
 use crate::iterator::Position;
 use crate::keyspace::range;
 use crate::reads::give_copy;
 use crate::types::{
     ITERATORS, TRANSACTIONS, call, database, durability, expiry, free, give, hg_bytes, hg_code,
-    hg_db, hg_error, hg_iter, hg_keyspace, hg_transaction, keyspace, lock,
+    hg_db, hg_error, hg_iter, hg_keyspace, hg_transaction, keyspace,
 };
 
 /// A transaction and its savepoints, which C code knows by their index; `None` after its commit.
@@ -58,7 +57,7 @@ pub unsafe extern "C" fn hg_transaction_begin(
         give(
             &place,
             &TRANSACTIONS,
-            Mutex::new(Open(Some((transaction, Vec::new())))),
+            Exclusive::new(Open(Some((transaction, Vec::new())))),
         )
     };
     // SAFETY: the caller's promise.
@@ -80,7 +79,7 @@ fn with<R>(
     change: impl FnOnce(&mut Transaction, &mut Vec<Savepoint>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let transaction = TRANSACTIONS.get(number(transaction))?;
-    let mut open = lock(&transaction);
+    let mut open = transaction.lock()?;
     let (transaction, savepoints) = open.0.as_mut().ok_or_else(ended)?;
     change(transaction, savepoints)
 }
@@ -88,7 +87,7 @@ fn with<R>(
 /// Takes the transaction out of its handle, to commit it.
 pub(crate) fn take(handle: *mut hg_transaction) -> Result<Transaction, Failure> {
     let transaction = TRANSACTIONS.get(number(handle))?;
-    let taken = lock(&transaction).0.take();
+    let taken = transaction.lock()?.0.take();
     taken.map(|(transaction, _)| transaction).ok_or_else(ended)
 }
 
@@ -242,7 +241,11 @@ pub unsafe extern "C" fn hg_transaction_iter(
     let make = |place: Out<*mut hg_iter>| {
         let keyspace = keyspace(handle)?;
         let cursor = with(transaction, |it, _| Ok(it.cursor(&keyspace)?))?;
-        give(&place, &ITERATORS, Mutex::new(Position::of_cursor(cursor)))
+        give(
+            &place,
+            &ITERATORS,
+            Exclusive::new(Position::of_cursor(cursor)),
+        )
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, iter, make) }

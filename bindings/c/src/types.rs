@@ -1,13 +1,12 @@
 //! The types of the interface, and the one way to make a call.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::io::WallTime;
 use engine::{Batch, Db, Durability, ErrorKind, Expiry, Keyspace, Snapshot};
 use hedgerow_bindings::foreign::{Bytes, Foreign, Out, number, pointer};
-use hedgerow_bindings::{Failure, Handles, Held, opaque, run};
+use hedgerow_bindings::{Exclusive, Failure, Handles, Held, opaque, run};
 
 use crate::feed;
 use crate::iterator::Position;
@@ -17,15 +16,15 @@ use crate::transaction::Open;
 
 opaque!(hg_options hg_db hg_keyspace hg_snapshot hg_batch hg_transaction hg_iter hg_pinned hg_changes);
 
-pub(crate) static OPTIONS: Handles<Mutex<Options>> = Handles::new(0, "set of options");
+pub(crate) static OPTIONS: Handles<Exclusive<Options>> = Handles::new(0, "set of options");
 pub(crate) static DATABASES: Handles<Db> = Handles::new(1, "database");
 pub(crate) static KEYSPACES: Handles<Keyspace> = Handles::new(2, "keyspace");
 pub(crate) static SNAPSHOTS: Handles<Snapshot> = Handles::new(3, "snapshot");
-pub(crate) static BATCHES: Handles<Mutex<(Db, Batch)>> = Handles::new(4, "batch");
-pub(crate) static TRANSACTIONS: Handles<Mutex<Open>> = Handles::new(5, "transaction");
-pub(crate) static ITERATORS: Handles<Mutex<Position>> = Handles::new(6, "iterator");
+pub(crate) static BATCHES: Handles<Exclusive<(Db, Batch)>> = Handles::new(4, "batch");
+pub(crate) static TRANSACTIONS: Handles<Exclusive<Open>> = Handles::new(5, "transaction");
+pub(crate) static ITERATORS: Handles<Exclusive<Position>> = Handles::new(6, "iterator");
 pub(crate) static PINNED: Handles<Pinned> = Handles::new(7, "set of pinned values");
-pub(crate) static CHANGES: Handles<Mutex<feed::Position>> =
+pub(crate) static CHANGES: Handles<Exclusive<feed::Position>> =
     Handles::new(8, "position among the changes");
 
 /// Bytes: an address, which may be NULL if there are none, and a length.
@@ -255,11 +254,6 @@ pub(crate) fn free<T: Send + Sync, H>(handles: &Handles<T>, handle: *mut H) -> h
         Ok(_) => HG_OK,
         Err(failure) => code(&failure),
     }
-}
-
-/// Locks an object that one thread uses at a time.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 // ---- numbers with a meaning ----

@@ -366,6 +366,91 @@ static void a_caller_that_stops_waiting_leaves_the_call(void) {
   OK(hg_close(db, &error));
 }
 
+/* ---- functions of the program that call the library ---- */
+
+/* What a function that the library calls finds out about the object of the call. */
+static struct {
+  hg_changes *own_changes, *other_changes;
+  hg_iter *own_iter, *other_iter;
+  int times;
+  hg_code own, other;
+  char message[sizeof(((hg_error*)0)->message)];
+} found;
+
+static int reads_changes(void* state, uint64_t done, uint64_t total) {
+  hg_change change;
+  hg_error e;
+  CHECK(state == &found && done == 0 && total == 0);
+  if (found.times++ > 0) return 0;
+  found.own = hg_changes_next(found.own_changes, 0, &change, &e);
+  memcpy(found.message, e.message, sizeof(e.message));
+  found.other = hg_changes_next(found.other_changes, 0, &change, &e);
+  return 1;
+}
+
+static void a_progress_function_cannot_use_the_object_of_its_call(void) {
+  hg_db* db = open_with(NULL, NULL);
+  uint64_t number;
+  OK(hg_slot_create(db, "feed", 1 << 30, &number, &error));
+  memset(&found, 0, sizeof(found));
+  OK(hg_changes_since(db, number, &found.own_changes, &error));
+  OK(hg_changes_since(db, number, &found.other_changes, &error));
+  hg_change change;
+  alarm(30); /* A call that waits for itself waits for ever. */
+  hg_set_progress(reads_changes, &found);
+  EXPECT(HG_CANCELLED, hg_changes_next(found.own_changes, 10000, &change, &error));
+  hg_set_progress(NULL, NULL);
+  alarm(0);
+  CHECK(found.times == 2);
+  CHECK(found.own == HG_INVALID_ARGUMENT && strstr(found.message, "expected another object"));
+  CHECK(found.other == HG_NOT_FOUND);
+  /* It can be used again. */
+  EXPECT(HG_NOT_FOUND, hg_changes_next(found.own_changes, 0, &change, &error));
+  OK(hg_changes_free(found.own_changes));
+  OK(hg_changes_free(found.other_changes));
+  OK(hg_close(db, &error));
+}
+
+static int reads_entries(void* state, hg_bytes key, const hg_bytes* base, const hg_bytes* operands,
+                         size_t count, hg_buffer* result) {
+  hg_error e;
+  (void)key, (void)base, (void)operands, (void)count, (void)result;
+  CHECK(state == &found);
+  if (found.own_iter == NULL) return HG_MERGED_NOTHING;
+  found.times++;
+  found.own = hg_iter_next(found.own_iter, NULL, NULL, &e);
+  memcpy(found.message, e.message, sizeof(e.message));
+  found.other = hg_iter_seek_last(found.other_iter, NULL, NULL, &e);
+  return HG_MERGED_NOTHING;
+}
+
+static void a_merge_function_cannot_use_the_object_of_its_call(void) {
+  hg_options* options;
+  OK(hg_options_new(&options, &error));
+  memset(&found, 0, sizeof(found));
+  OK(hg_options_add_merge_operator(options, "reads", &found, reads_entries, NULL, NULL, &error));
+  hg_db* db;
+  OK(hg_open(path_of("db"), options, &db, &error));
+  OK(hg_options_free(options));
+  hg_keyspace* keyspace = keyspace_of(db, "merge:reads");
+  OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
+  OK(hg_put(keyspace, hg_text("b"), hg_text("2"), HG_BUFFERED, &error));
+  hg_bytes key;
+  OK(hg_iter_new(keyspace, NULL, &found.other_iter, &error));
+  OK(hg_iter_new(keyspace, NULL, &found.own_iter, &error));
+  alarm(30);
+  OK(hg_iter_seek_first(found.own_iter, &key, NULL, &error));
+  alarm(0);
+  CHECK(key.len == 1 && memcmp(key.data, "b", 1) == 0);
+  CHECK(found.times == 1);
+  CHECK(found.own == HG_INVALID_ARGUMENT && strstr(found.message, "expected another object"));
+  CHECK(found.other == HG_OK);
+  OK(hg_iter_free(found.own_iter));
+  found.own_iter = NULL;
+  OK(hg_iter_free(found.other_iter));
+  OK(hg_close(db, &error));
+}
+
 /* ---- asynchronous calls ---- */
 
 typedef struct {
@@ -614,6 +699,8 @@ static const test TESTS[] = {
     T(long_calls_can_be_interrupted), T(a_caller_that_stops_waiting_leaves_the_call),
     T(asynchronous_calls_answer_once), T(many_threads_share_handles),
     T(a_database_is_closed_under_many_threads), T(objects_serve_one_thread_after_another),
+    T(a_progress_function_cannot_use_the_object_of_its_call),
+    T(a_merge_function_cannot_use_the_object_of_its_call),
 };
 
 int main(int argc, char** argv) {

@@ -208,19 +208,50 @@ impl Room<'_> {
         self.left
     }
 
-    /// Adds bytes. Inlined, so that a few bytes of a known number are one store.
+    /// Adds bytes.
     ///
     /// # Panics
     /// If there is no room for them.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.left, "there is room for the bytes");
+        // SAFETY: there is.
+        unsafe { self.copy(bytes) };
+    }
+
+    /// Adds an entry: the lengths of its key and its value, four bytes each, little-endian; the
+    /// key; the value. Both are shorter than 4 GiB. Returns false if there is no room for it.
+    #[inline]
+    pub fn push_entry(&mut self, key: &[u8], value: &[u8]) -> bool {
+        if entry_bytes(key, value) > self.left {
+            return false;
+        }
+        let head = key.len() as u64 | (value.len() as u64) << 32;
+        // SAFETY: there is room for all three parts.
+        unsafe { self.copy(&head.to_le_bytes()) };
+        // SAFETY: as above.
+        unsafe { self.copy(key) };
+        // SAFETY: as above.
+        unsafe { self.copy(value) };
+        true
+    }
+
+    /// # Safety
+    /// There is room for the bytes.
+    #[inline]
+    unsafe fn copy(&mut self, bytes: &[u8]) {
         // SAFETY: the buffer has room for them. It is the caller's, so the engine's memory is apart
         // from it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at, bytes.len()) };
         self.at = self.at.wrapping_add(bytes.len());
         self.left -= bytes.len();
     }
+}
+
+/// The bytes of an entry in a buffer.
+#[inline]
+pub fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
+    size_of::<u64>() + key.len() + value.len()
 }
 
 impl Foreign for Buffer {

@@ -4,6 +4,7 @@
 //! that names nothing is an error, never a crash. [`run`] calls the engine for foreign code, and
 //! turns a panic into a [`Failure`].
 
+mod exclusive;
 mod failure;
 pub mod feed;
 pub mod foreign;
@@ -13,6 +14,7 @@ pub mod stats;
 pub mod text;
 mod waiting;
 
+pub use exclusive::{Exclusive, InUse};
 pub use failure::{Failure, message_of, run};
 pub use handles::{Handles, Held, Removed};
 pub use waiting::wait_for;

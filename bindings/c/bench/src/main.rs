@@ -5,6 +5,7 @@
 //! ```text
 //! hedgerow-c-bench load DIRECTORY ENTRIES
 //! hedgerow-c-bench measure DIRECTORY ENTRIES GETS
+//! hedgerow-c-bench repeat DIRECTORY TIMES    reads all entries by a cursor, to count instructions
 //! ```
 
 use std::error::Error;
@@ -24,14 +25,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (what, dir) = match arguments.as_slice() {
         [_, what, dir, ..] => (what.as_str(), dir),
-        _ => return Err("expected `load` or `measure`, and a directory".into()),
+        _ => return Err("expected `load`, `measure` or `repeat`, and a directory".into()),
     };
     let db = Db::builder(dir).memory_budget(BUDGET_BYTES).open()?;
     let keyspace = db.keyspace("bench", Layout::sorted())?;
     match what {
         "load" => load(&db, &keyspace, number(3)?)?,
         "measure" => measure(&keyspace, number(3)?, number(4)?)?,
-        _ => return Err(format!("expected `load` or `measure`, found `{what}`").into()),
+        "repeat" => {
+            for _ in 0..number(3)? {
+                black_box(read_all(&keyspace)?);
+            }
+        }
+        _ => return Err(format!("expected `load`, `measure` or `repeat`, found `{what}`").into()),
     }
     Ok(db.close()?)
 }
@@ -78,20 +84,22 @@ fn report(name: &str, began: Duration, operations: u64) {
     println!("{name} {nanoseconds:.2}");
 }
 
+/// Reads all entries by a cursor.
+fn read_all(keyspace: &Keyspace) -> engine::Result<u64> {
+    let (mut cursor, mut sum) = (keyspace.cursor()?, 0);
+    let mut is_on_key = cursor.seek_first()?;
+    while is_on_key {
+        let (key, value) = (cursor.key(), cursor.value()?);
+        let (key, value) = (key.unwrap_or_default(), value.unwrap_or_default());
+        sum += u64::from(key[15]) + u64::from(value[0]) + value.len() as u64;
+        is_on_key = cursor.next()?;
+    }
+    Ok(sum)
+}
+
 fn measure(keyspace: &Keyspace, entries: u64, gets: u64) -> engine::Result<()> {
-    let scan = || -> engine::Result<u64> {
-        let (mut cursor, mut sum) = (keyspace.cursor()?, 0);
-        let mut is_on_key = cursor.seek_first()?;
-        while is_on_key {
-            let (key, value) = (cursor.key(), cursor.value()?);
-            let (key, value) = (key.unwrap_or_default(), value.unwrap_or_default());
-            sum += u64::from(key[15]) + u64::from(value[0]) + value.len() as u64;
-            is_on_key = cursor.next()?;
-        }
-        Ok(sum)
-    };
     // The first scan fills the page cache.
-    black_box(scan()?);
+    black_box(read_all(keyspace)?);
 
     let (mut state, mut sum) = (42, 0);
     let began = now();
@@ -103,8 +111,18 @@ fn measure(keyspace: &Keyspace, entries: u64, gets: u64) -> engine::Result<()> {
     black_box(sum);
 
     let began = now();
-    black_box(scan()?);
+    black_box(read_all(keyspace)?);
     report("cursor", began, entries);
+
+    let began = now();
+    let (mut cursor, mut sum) = (keyspace.cursor()?, 0);
+    cursor.seek_first()?;
+    cursor.visit(|key, value| {
+        sum += u64::from(key[15]) + u64::from(value[0]) + value.len() as u64;
+        true
+    })?;
+    black_box(sum);
+    report("visit", began, entries);
 
     let began = now();
     let mut sum = 0;
