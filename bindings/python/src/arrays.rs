@@ -139,6 +139,10 @@ impl Values {
         end.is_ok()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.offsets.len() == 1
+    }
+
     pub(crate) fn finish(self) -> BytesArray {
         BytesArray(Arc::new(self.0))
     }

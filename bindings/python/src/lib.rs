@@ -16,6 +16,7 @@ mod errors;
 mod feed;
 mod fork;
 mod keyspace;
+mod packed;
 mod scan;
 mod shared;
 mod snapshot;

@@ -5,20 +5,23 @@ use std::ops::Bound as End;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use engine::{Cursor, KeyOrder, Keyspace, Scan, UnorderedScan};
+use engine::{Cursor, Error, KeyOrder, Keyspace, Scan, Slice, UnorderedScan};
 
-use crate::arrays::{BytesArray, Values, too_long};
+use crate::arrays::{BytesArray, Values};
 use crate::bytes::{Bytes, range};
 use crate::errors::OrRaise;
+use crate::packed::Packed;
 use crate::shared::Closable;
 
 /// The entries of the first step. A range of which only the first entries are wanted costs little.
 const ENTRIES_FIRST: usize = 16;
 /// Each step takes four times as many entries as the one before, up to this number: its entries
 /// should be in the processor's cache when Python takes them.
-const ENTRIES_MAX: usize = 256;
+pub(crate) const ENTRIES_MAX: usize = 256;
 /// A step ends when its entries have this size together.
-const STEP_BYTES_MAX: usize = 1 << 20;
+pub(crate) const STEP_BYTES_MAX: usize = 1 << 20;
+/// Arrays have memory for so many entries at first.
+const ARRAY_ENTRIES: usize = 1 << 16;
 /// A step into arrays ends when its entries have this size together.
 const ARRAY_BYTES_MAX: usize = 64 << 20;
 
@@ -119,7 +122,7 @@ impl Range<'_> {
 /// The entries of a range, from one of its ends.
 pub(crate) enum Entries {
     /// A range up to the last key, or down to the first. A cursor lends its entries; a scan copies
-    /// them, but reads nothing behind its bound.
+    /// those from the back and keys alone, but reads nothing behind its bound.
     Cursor {
         cursor: Box<Cursor>,
         /// The bound at which it begins: included forwards, excluded backwards.
@@ -144,44 +147,66 @@ impl Entries {
         }
     }
 
-    /// Adds the next entry. Returns false at the end.
-    fn next(&mut self, part: Part, to: &mut Packed) -> engine::Result<bool> {
-        let pair = match self {
+    /// Shows the next entries, until `see` returns false, which it does at the last one that it
+    /// takes. A part that is not wanted may be empty.
+    fn fill(
+        &mut self,
+        part: Part,
+        mut see: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> engine::Result<()> {
+        match self {
             Entries::Cursor {
                 cursor,
                 first,
                 has_begun,
                 reverse,
             } => {
-                if !step(cursor, first.as_deref(), *has_begun, *reverse)? {
-                    return Ok(false);
+                let mut goes_on = true;
+                while goes_on && step(cursor, first.as_deref(), *has_begun, *reverse)? {
+                    *has_begun = true;
+                    if !*reverse && part != Part::Keys {
+                        return cursor.visit(see).map(drop);
+                    }
+                    let value = match part {
+                        Part::Keys => None,
+                        Part::Values | Part::Items => cursor.value()?,
+                    };
+                    goes_on = see(cursor.key().unwrap_or_default(), value.unwrap_or_default());
                 }
-                *has_begun = true;
-                if part != Part::Values {
-                    to.push(cursor.key().unwrap_or_default());
-                }
-                if part != Part::Keys {
-                    to.push(cursor.value()?.unwrap_or_default());
-                }
-                return Ok(true);
+                Ok(())
             }
-            Entries::Range(scan) => scan.next(),
-            Entries::Reverse(scan) => scan.next_back(),
-            Entries::Keys(keys) => return to.push_key(keys.next()),
-            Entries::ReverseKeys(keys) => return to.push_key(keys.next_back()),
-            Entries::Unordered(scan) => scan.next(),
-        };
-        let Some((key, value)) = pair.transpose()? else {
-            return Ok(false);
-        };
-        if part != Part::Values {
-            to.push(&key);
+            Entries::Range(scan) => scan.visit(see).map(drop),
+            Entries::Reverse(scan) => each(scan.rev(), see),
+            Entries::Keys(keys) => each_key(keys, see),
+            Entries::ReverseKeys(keys) => each_key(keys.rev(), see),
+            Entries::Unordered(scan) => each(scan, see),
         }
-        if part != Part::Keys {
-            to.push(&value);
-        }
-        Ok(true)
     }
+}
+
+fn each(
+    entries: impl Iterator<Item = engine::Result<(Slice, Slice)>>,
+    mut see: impl FnMut(&[u8], &[u8]) -> bool,
+) -> engine::Result<()> {
+    for entry in entries {
+        let (key, value) = entry?;
+        if !see(&key, &value) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn each_key(
+    keys: impl Iterator<Item = engine::Result<Slice>>,
+    mut see: impl FnMut(&[u8], &[u8]) -> bool,
+) -> engine::Result<()> {
+    for key in keys {
+        if !see(&key?, b"") {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Moves a cursor to its first or its next entry. Returns false at the end.
@@ -207,64 +232,68 @@ fn step(
     }
 }
 
-/// Keys and values one after another, with the places where each ends.
-#[derive(Default)]
-struct Packed {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Packed {
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.ends.push(self.bytes.len());
-    }
-
-    /// The key or value at a place.
-    fn at(&self, place: usize) -> &[u8] {
-        let start = match place {
-            0 => 0,
-            _ => self.ends[place - 1],
-        };
-        &self.bytes[start..self.ends[place]]
-    }
-
-    fn push_key(&mut self, key: Option<engine::Result<engine::Slice>>) -> engine::Result<bool> {
-        let key = key.transpose()?;
-        if let Some(key) = &key {
-            self.push(key);
-        }
-        Ok(key.is_some())
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-}
-
 struct State {
     entries: Entries,
-    step: usize,
-    bytes_max: usize,
+    /// The most entries of the next step.
+    entries_max: usize,
     /// The memory of the last step, for the next one.
     packed: Packed,
+    /// The error behind the last entries. Every further step has it.
+    failed: Option<Error>,
 }
 
 impl State {
-    fn next(&mut self, part: Part) -> engine::Result<Packed> {
+    /// The next entries. Those before an error come first; the next call returns the error.
+    fn fill(
+        &mut self,
+        part: Part,
+        mut see: impl FnMut(&[u8], &[u8]) -> bool,
+    ) -> engine::Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let mut count = 0;
+        let filled = self.entries.fill(part, |key, value| {
+            count += 1;
+            see(key, value)
+        });
+        self.failed = filled.err();
+        match &self.failed {
+            Some(error) if count == 0 => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    fn next_packed(&mut self, part: Part) -> engine::Result<Packed> {
         let mut packed = std::mem::take(&mut self.packed);
         packed.clear();
-        for _ in 0..self.step {
-            match self.entries.next(part, &mut packed) {
-                Ok(true) if packed.bytes.len() < self.bytes_max => {}
-                Err(error) if packed.ends.is_empty() => return Err(error),
-                // Entries before an error come first; the next step finds the error again.
-                Ok(_) | Err(_) => break,
+        let mut left = self.entries_max;
+        self.entries_max = (left * 4).min(ENTRIES_MAX);
+        self.fill(part, |key, value| {
+            if part != Part::Values {
+                packed.push(key);
             }
-        }
-        self.step = (self.step * 4).min(ENTRIES_MAX);
+            if part != Part::Keys {
+                packed.push(value);
+            }
+            left -= 1;
+            left > 0 && packed.bytes() < STEP_BYTES_MAX
+        })?;
         Ok(packed)
+    }
+
+    fn next_arrays(&mut self, entries: usize) -> engine::Result<(Values, Values)> {
+        let capacity = entries.min(ARRAY_ENTRIES);
+        let (mut keys, mut values) = (Values::new(capacity), Values::new(capacity));
+        let (mut left, mut bytes) = (entries, 0);
+        self.fill(Part::Items, |key, value| {
+            // They are far from too long together.
+            keys.push(Some(key));
+            values.push(Some(value));
+            (left, bytes) = (left - 1, bytes + key.len() + value.len());
+            left > 0 && bytes < ARRAY_BYTES_MAX
+        })?;
+        Ok((keys, values))
     }
 }
 
@@ -279,9 +308,9 @@ impl Steps {
     pub(crate) fn new(entries: Entries, part: Part) -> Steps {
         let state = State {
             entries,
-            step: ENTRIES_FIRST,
-            bytes_max: STEP_BYTES_MAX,
+            entries_max: ENTRIES_FIRST,
             packed: Packed::default(),
+            failed: None,
         };
         Steps {
             state: Closable::new("iterator", state),
@@ -295,24 +324,9 @@ impl Steps {
     /// The next entries, up to a number, as arrays of keys and values; `None` at the end.
     fn arrays(&self, py: Python<'_>, entries: usize) -> PyResult<Option<(BytesArray, BytesArray)>> {
         py.check_signals()?;
-        let next = |state: &mut State| {
-            (state.step, state.bytes_max) = (entries, ARRAY_BYTES_MAX);
-            state.next(Part::Items)
-        };
-        let packed = self.state.with_detached(py, next)?.or_raise()?;
-        if packed.ends.is_empty() {
-            return Ok(None);
-        }
-        let count = packed.ends.len() / 2;
-        let (mut keys, mut values) = (Values::new(count), Values::new(count));
-        for place in 0..count {
-            let (key, value) = (packed.at(place * 2), packed.at(place * 2 + 1));
-            if !keys.push(Some(key)) || !values.push(Some(value)) {
-                return Err(too_long());
-            }
-        }
-        self.state.with(py, |state| state.packed = packed)?;
-        Ok(Some((keys.finish(), values.finish())))
+        let next = |state: &mut State| state.next_arrays(entries);
+        let (keys, values) = self.state.with_detached(py, next)?.or_raise()?;
+        Ok((!keys.is_empty()).then(|| (keys.finish(), values.finish())))
     }
 
     fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -324,13 +338,13 @@ impl Steps {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         py.check_signals()?;
         let part = self.part;
-        let next = |state: &mut State| state.next(part);
+        let next = |state: &mut State| state.next_packed(part);
         let packed = self.state.with_detached(py, next)?.or_raise()?;
-        if packed.ends.is_empty() {
+        if packed.len() == 0 {
             return Ok(None);
         }
         let list = |first: usize, by: usize| {
-            let places = (first..packed.ends.len()).step_by(by);
+            let places = (first..packed.len()).step_by(by);
             PyList::new(py, places.map(|place| PyBytes::new(py, packed.at(place))))
         };
         let step = match part {

@@ -1,5 +1,8 @@
 //! A position between two entries of a range, which steps over them in both directions: the
 //! iterator of `hedgerow.plyvel`.
+//!
+//! It reads entries ahead in the direction of its steps, so that most steps make two objects and
+//! nothing else. When the direction changes it goes back to its position.
 
 use std::ops::Bound as End;
 
@@ -9,8 +12,14 @@ use pyo3::types::PyBytes;
 use crate::bytes::Bytes;
 use crate::errors::OrRaise;
 use crate::keyspace::Keyspace;
+use crate::packed::Packed;
+use crate::scan::{ENTRIES_MAX, STEP_BYTES_MAX};
 use crate::shared::Closable;
 use crate::snapshot::Snapshot;
+
+/// The entries that are read ahead at first. Each time there are four times as many, up to
+/// [`ENTRIES_MAX`].
+const ENTRIES_FIRST: usize = 4;
 
 /// A walk over a range of entries.
 #[pyclass(frozen, subclass, module = "hedgerow._native")]
@@ -28,6 +37,59 @@ struct State {
     at: At,
     lower: End<Vec<u8>>,
     upper: End<Vec<u8>>,
+    reads_values: bool,
+    ahead: Ahead,
+}
+
+/// Entries that were read, in one direction. The cursor is on the last of them, or anywhere if the
+/// range has ended.
+struct Ahead {
+    is_forward: bool,
+    /// A key and a value of each, the value empty if it is not wanted.
+    packed: Packed,
+    /// The entries that were stepped over. The position is behind these.
+    taken: usize,
+    /// The most entries of the next read.
+    entries_max: usize,
+    /// The error behind the entries. Every further step in the direction has it.
+    failed: Option<engine::Error>,
+}
+
+impl Ahead {
+    fn new() -> Ahead {
+        Ahead {
+            is_forward: true,
+            packed: Packed::default(),
+            taken: 0,
+            entries_max: ENTRIES_FIRST,
+            failed: None,
+        }
+    }
+
+    fn has_entry(&self, is_forward: bool) -> bool {
+        self.is_forward == is_forward && self.taken < self.packed.len() / 2
+    }
+
+    /// Steps over an entry; `None` if there is none in this direction.
+    fn take(&mut self, is_forward: bool) -> Option<(&[u8], &[u8])> {
+        let place = 2 * self.taken;
+        self.has_entry(is_forward).then(|| {
+            self.taken += 1;
+            (self.packed.at(place), self.packed.at(place + 1))
+        })
+    }
+
+    fn clear(&mut self) {
+        self.packed.clear();
+        (self.taken, self.failed) = (0, None);
+    }
+
+    /// Adds an entry. Returns true if more are wanted.
+    fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.packed.push(key);
+        self.packed.push(value);
+        self.packed.len() < 2 * self.entries_max && self.packed.bytes() < STEP_BYTES_MAX
+    }
 }
 
 /// The position relative to the entry of the cursor.
@@ -68,8 +130,103 @@ impl State {
         Ok(inside)
     }
 
+    /// Reads entries ahead, unless there are some. Returns false at the end.
+    fn read(&mut self, is_forward: bool) -> engine::Result<bool> {
+        if self.ahead.has_entry(is_forward) {
+            return Ok(true);
+        }
+        if self.ahead.is_forward == is_forward
+            && let Some(error) = &self.ahead.failed
+        {
+            return Err(error.clone());
+        }
+        self.go_back()?;
+        self.ahead.is_forward = is_forward;
+        if let Err(error) = self.add(is_forward) {
+            self.at = if is_forward { At::Stop } else { At::Start };
+            self.ahead.failed = Some(error.clone());
+            if self.ahead.packed.len() == 0 {
+                return Err(error);
+            }
+        }
+        self.ahead.entries_max = (self.ahead.entries_max * 4).min(ENTRIES_MAX);
+        Ok(self.ahead.packed.len() > 0)
+    }
+
+    /// Moves the cursor to the position, and forgets what was read ahead.
+    fn go_back(&mut self) -> engine::Result<()> {
+        let Ahead {
+            packed,
+            taken,
+            is_forward,
+            ..
+        } = &self.ahead;
+        if *taken < packed.len() / 2 {
+            // The last entry that was taken, or the first one.
+            self.cursor.seek(packed.at(2 * taken.saturating_sub(1)))?;
+            self.at = match (*taken > 0) == *is_forward {
+                true => At::Behind,
+                false => At::Before,
+            };
+            self.ahead.entries_max = ENTRIES_FIRST;
+        }
+        self.ahead.clear();
+        Ok(())
+    }
+
+    fn add(&mut self, is_forward: bool) -> engine::Result<()> {
+        loop {
+            let there = match is_forward {
+                true => self.forward()?,
+                false => self.backward()?,
+            };
+            if there && is_forward && self.reads_values {
+                return self.visit();
+            }
+            if !there {
+                return Ok(());
+            }
+            let value = match self.reads_values {
+                true => self.cursor.value()?,
+                false => None,
+            };
+            let key = self.cursor.key().unwrap_or_default();
+            if !self.ahead.push(key, value.unwrap_or_default()) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds the entry of the cursor and those behind it.
+    fn visit(&mut self) -> engine::Result<()> {
+        let State {
+            cursor,
+            upper,
+            ahead,
+            ..
+        } = self;
+        let mut inside = true;
+        let there = cursor.visit(|key, value| {
+            inside = is_below(upper, key);
+            inside && ahead.push(key, value)
+        })?;
+        self.at = if there && inside {
+            At::Behind
+        } else {
+            At::Stop
+        };
+        Ok(())
+    }
+
+    /// Moves to a place between entries without looking for it.
+    fn place(&mut self, at: At) {
+        self.ahead = Ahead::new();
+        self.at = at;
+    }
+
     /// Moves to a place before the first entry at or behind a key.
     fn seek(&mut self, key: &[u8]) -> engine::Result<()> {
+        self.ahead = Ahead::new();
         let is_low = match &self.lower {
             End::Included(lower) | End::Excluded(lower) => key <= lower.as_slice(),
             End::Unbounded => false,
@@ -111,11 +268,8 @@ impl State {
     }
 
     fn is_below_upper(&self) -> bool {
-        match (&self.upper, self.cursor.key()) {
-            (End::Included(upper), Some(key)) => key <= upper.as_slice(),
-            (End::Excluded(upper), Some(key)) => key < upper.as_slice(),
-            (End::Unbounded, _) | (_, None) => true,
-        }
+        let key = self.cursor.key();
+        key.is_none_or(|key| is_below(&self.upper, key))
     }
 
     fn is_above_lower(&self) -> bool {
@@ -127,39 +281,46 @@ impl State {
     }
 }
 
+fn is_below(upper: &End<Vec<u8>>, key: &[u8]) -> bool {
+    match upper {
+        End::Included(upper) => key <= upper.as_slice(),
+        End::Excluded(upper) => key < upper.as_slice(),
+        End::Unbounded => true,
+    }
+}
+
+/// The objects of a key and of a value, those that are wanted.
+type Objects<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
+
 impl Walk {
     /// Steps over an entry and returns it; `None` at the end.
-    fn step(&self, py: Python<'_>, forward: bool) -> PyResult<Option<Py<PyAny>>> {
-        let step = |state: &mut State| -> engine::Result<_> {
-            let there = match forward {
-                true => state.forward()?,
-                false => state.backward()?,
-            };
-            if !there {
+    fn step(&self, py: Python<'_>, is_forward: bool) -> PyResult<Option<Py<PyAny>>> {
+        let entry = loop {
+            if let Some(entry) = self.take(py, is_forward)? {
+                break entry;
+            }
+            let read = |state: &mut State| state.read(is_forward);
+            if !self.state.with_detached(py, read)?.or_raise()? {
                 return Ok(None);
             }
-            let key = self.keys.then(|| state.cursor.key()).flatten();
-            let key = key.map(|key| key.get(self.front.len()..).unwrap_or_default().to_vec());
-            let value = match self.values {
-                true => state.cursor.value()?.map(<[u8]>::to_vec),
-                false => None,
-            };
-            Ok(Some((key, value)))
         };
-        let Some(entry) = self.state.with_detached(py, step)?.or_raise()? else {
-            return Ok(None);
-        };
+        // No object that other Python code may follow is made while the state is locked.
         let object = match entry {
-            (Some(key), Some(value)) => (PyBytes::new(py, &key), PyBytes::new(py, &value))
-                .into_pyobject(py)?
-                .into_any()
-                .unbind(),
-            (Some(bytes), None) | (None, Some(bytes)) => {
-                PyBytes::new(py, &bytes).into_any().unbind()
-            }
+            (Some(key), Some(value)) => (key, value).into_pyobject(py)?.into_any().unbind(),
+            (Some(bytes), None) | (None, Some(bytes)) => bytes.into_any().unbind(),
             (None, None) => py.None(),
         };
         Ok(Some(object))
+    }
+
+    fn take<'py>(&self, py: Python<'py>, is_forward: bool) -> PyResult<Option<Objects<'py>>> {
+        let front = self.front.len();
+        self.state.with(py, |state| {
+            let (key, value) = state.ahead.take(is_forward)?;
+            let key = key.get(front..).unwrap_or_default();
+            let key = self.keys.then(|| PyBytes::new(py, key));
+            Some((key, self.values.then(|| PyBytes::new(py, value))))
+        })
     }
 }
 
@@ -196,6 +357,8 @@ impl Walk {
             at: if reverse { At::Stop } else { At::Start },
             lower: end(limits.0),
             upper: end(limits.1),
+            reads_values: wanted.1,
+            ahead: Ahead::new(),
         };
         Ok(Walk {
             state: Closable::new("iterator", state),
@@ -229,12 +392,12 @@ impl Walk {
 
     /// Moves before all entries.
     fn seek_to_start(&self, py: Python<'_>) -> PyResult<()> {
-        self.state.with(py, |state| state.at = At::Start)
+        self.state.with(py, |state| state.place(At::Start))
     }
 
     /// Moves behind all entries.
     fn seek_to_stop(&self, py: Python<'_>) -> PyResult<()> {
-        self.state.with(py, |state| state.at = At::Stop)
+        self.state.with(py, |state| state.place(At::Stop))
     }
 
     /// Ends the iterator.

@@ -1,9 +1,11 @@
 """Keyspaces, batches, transactions, snapshots, operations, maintenance."""
 
 import datetime
+import random
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -317,6 +319,30 @@ def test_damage_is_an_error_with_its_place(tmp_path: Path) -> None:
         assert error.value.path is not None
         assert error.value.path.endswith(table.name)
         assert isinstance(error.value.offset, int)
+
+
+def test_a_scan_over_damage_ends_in_an_error(tmp_path: Path) -> None:
+    randoms = random.Random(1)
+    with hedgerow.open(tmp_path) as db:
+        db.update({b"%04d" % i: randoms.randbytes(100) for i in range(5000)})
+        db.flush()
+    table = max(tmp_path.rglob("*.table"), key=lambda path: path.stat().st_size)
+    damaged = bytearray(table.read_bytes())
+    damaged[len(damaged) // 2] ^= 255
+    table.write_bytes(damaged)
+    with hedgerow.open(tmp_path) as db:
+        views: list[Any] = [db.items(), db.keys(), db.values(), db.items(prefix=b""), db.items(start=b"", stop=b"9")]
+        for entries in [iter(view) for view in views] + [reversed(view) for view in views]:
+            count = 0
+            with pytest.raises(hedgerow.CorruptionError):
+                for _ in entries:
+                    count += 1
+            assert 0 < count < 5000
+        count = 0
+        with pytest.raises(hedgerow.CorruptionError):
+            for keys, _ in db.items().arrays(100):
+                count += len(keys)
+        assert 0 < count < 5000
 
 
 def test_an_error_of_the_system_is_an_os_error(tmp_path: Path) -> None:

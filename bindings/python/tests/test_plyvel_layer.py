@@ -1,6 +1,10 @@
 """The plyvel layer, where plyvel's own tests are not enough."""
 
+import os
+import random
+from bisect import bisect_left
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,3 +47,93 @@ def test_properties_count_files(tmp_path: Path) -> None:
         db.compact_range()
         levels = (db.get_property(b"leveldb.num-files-at-level%d" % i) for i in range(8))
         assert sum(int(level or b"0") for level in levels) == 1
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"reverse": True},
+    {"start": b"0100", "stop": b"0700"},
+    {"start": b"0100", "stop": b"0700", "include_stop": True, "reverse": True},
+    {"prefix": b"01"},
+    {"include_value": False},
+    {"include_key": False, "reverse": True},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_iterator_walks_as_a_list_does(tmp_path: Path, options: dict[str, Any]) -> None:
+    seed = int(os.environ.get("HEDGEROW_SEED", "7"))
+    print(f"HEDGEROW_SEED={seed}")
+    randoms = random.Random(seed)
+    # Some values are pages of their own.
+    entries = [(b"%04d" % i, bytes([i % 256]) * (9000 if i % 97 == 0 else i % 50)) for i in range(1000)]
+    with plyvel.DB(tmp_path, create_if_missing=True) as db:
+        for key, value in entries:
+            db.put(key, value)
+        db.compact_range()
+        iterator = db.iterator(**options)
+        db.delete(b"0101")  # after the iterator was made
+        stop = options.get("stop", b"~")
+        prefix = options.get("prefix", b"")
+        inside = [
+            (key, value)
+            for key, value in entries
+            if key >= options.get("start", b"") and key.startswith(prefix)
+            and (key < stop or (key == stop and "include_stop" in options))
+        ]  # fmt: skip
+        reverse = "reverse" in options
+        place = len(inside) if reverse else 0
+
+        def expected(forward: bool) -> Any:
+            nonlocal place
+            if place == (len(inside) if forward else 0):
+                return StopIteration
+            key, value = inside[place if forward else place - 1]
+            place += 1 if forward else -1
+            if not options.get("include_value", True):
+                return key
+            return (key, value) if options.get("include_key", True) else value
+
+        for _ in range(400):
+            match randoms.randrange(8):
+                case 0:
+                    iterator.seek_to_start()
+                    place = 0
+                case 1:
+                    iterator.seek_to_stop()
+                    place = len(inside)
+                case 2:
+                    key = b"%04d" % randoms.randrange(1000)
+                    iterator.seek(key)
+                    place = bisect_left([key for key, _ in inside], key)
+                case _:
+                    steps = randoms.choice([1, 2, 5, 30, 400])
+                    is_back = randoms.random() < 0.4
+                    for _ in range(steps):
+                        try:
+                            found: Any = iterator.prev() if is_back else next(iterator)
+                        except StopIteration:
+                            found = StopIteration
+                        assert found == expected(is_back == reverse)
+
+
+def test_an_iterator_over_damage_ends_in_an_error(tmp_path: Path) -> None:
+    randoms = random.Random(1)
+    with plyvel.DB(tmp_path, create_if_missing=True) as db:
+        for i in range(5000):
+            db.put(b"%04d" % i, randoms.randbytes(100))
+        db.compact_range()
+    table = max(tmp_path.rglob("*.table"), key=lambda path: path.stat().st_size)
+    damaged = bytearray(table.read_bytes())
+    damaged[len(damaged) // 2] ^= 255
+    table.write_bytes(damaged)
+    with plyvel.DB(tmp_path) as db:
+        for reverse in (False, True):
+            iterator, count = db.iterator(reverse=reverse), 0
+            with pytest.raises(plyvel.CorruptionError):
+                for _ in iterator:
+                    count += 1
+            assert 0 < count < 5000
+            with pytest.raises(plyvel.CorruptionError):
+                next(iterator)
+            iterator.prev()
