@@ -4,18 +4,23 @@ import io.hedgerow.Hedgerow;
 import io.hedgerow.KeyRange;
 import io.hedgerow.Keyspace;
 import io.hedgerow.Options;
-import java.nio.charset.StandardCharsets;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Random;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.rocksdb.BlockBasedTableConfig;
 import org.rocksdb.BloomFilter;
 import org.rocksdb.CompressionType;
+import org.rocksdb.FlushOptions;
 import org.rocksdb.LRUCache;
 import org.rocksdb.RocksDB;
 import org.rocksdb.RocksDBException;
@@ -25,7 +30,11 @@ import org.rocksdb.WriteOptions;
 
 /**
  * Hedgerow beside RocksDB's Java binding in one process: the same keys, values, operations and memory,
- * both in turn in every round. Prints medians in microseconds per operation.
+ * both in turn in every round. Neither compresses or syncs, both have filters, and both compact all
+ * they have before they are read. Prints medians in microseconds per operation, and writes a JSON row
+ * for each round, operation and engine, with the machine and the versions.
+ *
+ * <p>{@code Beside ENTRIES ROUNDS [FILE OF ROWS]}
  */
 public final class Beside {
     private static final int VALUE_BYTES = 100;
@@ -35,9 +44,13 @@ public final class Beside {
 
     private final int entries;
     private final Map<String, Map<String, List<Double>>> micros = new LinkedHashMap<>();
+    private final List<String> rows = new ArrayList<>();
+    /** What all rows have. */
+    private final String settings;
 
-    private Beside(int entries) {
+    private Beside(int entries) throws IOException {
         this.entries = entries;
+        settings = settings(entries);
     }
 
     /** A database of either engine. */
@@ -53,7 +66,7 @@ public final class Beside {
         /** Reads entries from a key on; returns how many there were. */
         int scan(byte[] from, int entriesMax);
 
-        /** Waits until the tables are merged. */
+        /** Compacts everything. */
         void settle() throws RocksDBException;
 
         @Override
@@ -107,7 +120,7 @@ public final class Beside {
         @Override
         public void settle() {
             db.flush().await();
-            keyspace.waitUntilMerged().await();
+            keyspace.compact(KeyRange.all()).await();
         }
 
         @Override
@@ -117,23 +130,23 @@ public final class Beside {
     }
 
     private static final class OfRocksDb implements Side {
+        private final WriteOptions writes = new WriteOptions();
+        private final LRUCache cache = new LRUCache(MEMORY_BYTES - 2 * WRITE_BUFFER_BYTES);
+        private final BloomFilter filter = new BloomFilter(10);
+        private final org.rocksdb.Options options = new org.rocksdb.Options();
         private final RocksDB db;
-        private final WriteOptions writes;
 
         OfRocksDb(Path dir) throws RocksDBException {
-            writes = new WriteOptions();
             BlockBasedTableConfig tables = new BlockBasedTableConfig();
-            tables.setBlockCache(new LRUCache(MEMORY_BYTES - 2 * WRITE_BUFFER_BYTES));
-            tables.setFilterPolicy(new BloomFilter(10));
+            tables.setBlockCache(cache);
+            tables.setFilterPolicy(filter);
             tables.setCacheIndexAndFilterBlocks(true);
-            db = RocksDB.open(
-                    new org.rocksdb.Options()
-                            .setCreateIfMissing(true)
-                            .setCompressionType(CompressionType.NO_COMPRESSION)
-                            .setWriteBufferSize(WRITE_BUFFER_BYTES)
-                            .setMaxWriteBufferNumber(2)
-                            .setTableFormatConfig(tables),
-                    dir.toString());
+            options.setCreateIfMissing(true)
+                    .setCompressionType(CompressionType.NO_COMPRESSION)
+                    .setWriteBufferSize(WRITE_BUFFER_BYTES)
+                    .setMaxWriteBufferNumber(2)
+                    .setTableFormatConfig(tables);
+            db = RocksDB.open(options, dir.toString());
         }
 
         @Override
@@ -176,13 +189,19 @@ public final class Beside {
 
         @Override
         public void settle() throws RocksDBException {
-            db.flush(new org.rocksdb.FlushOptions());
+            try (FlushOptions waits = new FlushOptions()) {
+                db.flush(waits);
+            }
             db.compactRange();
         }
 
         @Override
         public void close() {
             db.close();
+            options.close();
+            filter.close();
+            cache.close();
+            writes.close();
         }
     }
 
@@ -190,14 +209,30 @@ public final class Beside {
         void run() throws RocksDBException;
     }
 
+    /** {@code user}, eleven digits, and 0 or 1. Cheap, because its making is measured, too. */
     private static byte[] key(int number, boolean present) {
-        return String.format("user%011d%c", number, present ? '0' : '1').getBytes(StandardCharsets.UTF_8);
+        byte[] key = {'u', 's', 'e', 'r', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0'};
+        for (int at = 14, rest = number; rest > 0; at--, rest /= 10) {
+            key[at] = (byte) ('0' + rest % 10);
+        }
+        key[15] = (byte) (present ? '0' : '1');
+        return key;
     }
 
     private void measure(String side, String what, int operations, Work work) throws RocksDBException {
         long began = System.nanoTime();
         work.run();
         double each = (System.nanoTime() - began) / 1e3 / operations;
+        rows.add(String.format(
+                Locale.ROOT,
+                "{%s, \"operation\": \"%s\", \"store\": \"%s\", \"operations\": %d, \"us_per_operation\": %.4f,"
+                        + " \"load\": %.2f}",
+                settings,
+                what,
+                side,
+                operations,
+                each,
+                ManagementFactory.getOperatingSystemMXBean().getSystemLoadAverage()));
         micros.computeIfAbsent(what, it -> new LinkedHashMap<>())
                 .computeIfAbsent(side, it -> new ArrayList<>())
                 .add(each);
@@ -244,7 +279,9 @@ public final class Beside {
                 for (int j = 0; j < MANY; j++) {
                     keys.add(key(random.nextInt(entries), true));
                 }
-                side.getAll(keys);
+                if (side.getAll(keys).contains(null)) {
+                    throw new IllegalStateException("a key is missing in " + name);
+                }
             }
         });
         measure(name, "scan of all, per entry", entries, () -> {
@@ -264,29 +301,72 @@ public final class Beside {
         return sorted[sorted.length / 2];
     }
 
+    /** The value behind a name in a file of the kernel. */
+    private static String fact(String file, String name) throws IOException {
+        try (Stream<String> lines = Files.lines(Path.of(file))) {
+            return lines.filter(line -> line.startsWith(name))
+                    .map(line -> line.substring(line.indexOf(':') + 1).trim())
+                    .findFirst()
+                    .orElse("");
+        }
+    }
+
+    private static String object(String... namesAndValues) {
+        List<String> fields = new ArrayList<>();
+        for (int i = 0; i < namesAndValues.length; i += 2) {
+            fields.add("\"" + namesAndValues[i] + "\": \"" + namesAndValues[i + 1].replace("\"", "'") + "\"");
+        }
+        return fields.stream().collect(Collectors.joining(", ", "{", "}"));
+    }
+
+    private static String settings(int entries) throws IOException {
+        String machine = object(
+                "cores", String.valueOf(Runtime.getRuntime().availableProcessors()),
+                "cpu", fact("/proc/cpuinfo", "model name"),
+                "kernel", System.getProperty("os.version"),
+                "memory", fact("/proc/meminfo", "MemTotal"));
+        String versions = object(
+                "java", System.getProperty("java.version"),
+                "vm", System.getProperty("java.vm.name"),
+                "hedgerow", System.getProperty("beside.hedgerow"),
+                "rocksdbjni", RocksDB.rocksdbVersion().toString());
+        return String.format(
+                "\"bench\": \"java\", \"date\": \"%s\", \"entries\": %d, \"value_bytes\": %d, \"memory_mib\": %d,"
+                        + " \"machine\": %s, \"versions\": %s",
+                Instant.now(), entries, VALUE_BYTES, MEMORY_BYTES >> 20, machine, versions);
+    }
+
+    private void inNewDirectory(String name) throws Exception {
+        Path dir = Files.createTempDirectory("beside");
+        try (Side side = name.equals("hedgerow") ? new OfHedgerow(dir) : new OfRocksDb(dir)) {
+            round(name, side);
+        } finally {
+            try (Stream<Path> files = Files.walk(dir)) {
+                files.sorted((a, b) -> b.compareTo(a)).forEach(it -> it.toFile().delete());
+            }
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         int entries = Integer.parseInt(arguments[0]) / MANY * MANY;
         int rounds = Integer.parseInt(arguments[1]);
         RocksDB.loadLibrary();
         Beside beside = new Beside(entries);
         for (int round = 0; round < rounds; round++) {
-            for (String name : Arrays.asList("hedgerow", "rocksdb")) {
-                Path dir = Files.createTempDirectory("beside");
-                try (Side side =
-                        name.equals("hedgerow") ? new OfHedgerow(dir) : new OfRocksDb(dir)) {
-                    beside.round(name, side);
-                }
-                try (var files = Files.walk(dir)) {
-                    files.sorted((a, b) -> b.compareTo(a)).forEach(it -> it.toFile().delete());
-                }
-            }
+            // Neither is always the first.
+            boolean isEven = round % 2 == 0;
+            beside.inNewDirectory(isEven ? "hedgerow" : "rocksdb");
+            beside.inNewDirectory(isEven ? "rocksdb" : "hedgerow");
         }
-        System.out.printf("%d entries, %d rounds%n", entries, rounds);
+        System.out.printf("{%s}%n%d rounds%n", beside.settings, rounds);
         System.out.println("| operation | hedgerow | rocksdb | times as fast |\n|---|---|---|---|");
         beside.micros.forEach((what, sides) -> {
             double ours = median(sides.get("hedgerow"));
             double theirs = median(sides.get("rocksdb"));
             System.out.printf("| %s | %.2f | %.2f | %.1f |%n", what, ours, theirs, theirs / ours);
         });
+        if (arguments.length > 2) {
+            Files.write(Path.of(arguments[2]), beside.rows);
+        }
     }
 }

@@ -1,9 +1,14 @@
 'use strict'
 
 // hedgerow-level beside classic-level in one process: the same keys, values, operations and memory,
-// the sides in turn in every round. Prints the median of the rounds.
+// the sides in turn in every round. Prints the median of the rounds; writes a JSON row for each round,
+// operation and side, with the machine and the versions, to the file of --json.
 //
 //   node bench/run.js [--entries 200000] [--rounds 5] [--value-bytes 100] [--memory-mib 64] [--only get]
+//                     [--json FILE]
+//
+// Both compress their blocks, have Bloom filters of 10 bits for a key and do not sync, by default. Writes
+// come first. Then both compact all they have, so that neither merges while the other one is read.
 
 const fs = require('fs')
 const os = require('os')
@@ -18,10 +23,12 @@ const options = parseArgs({
     rounds: { type: 'string', default: '5' },
     'value-bytes': { type: 'string', default: '100' },
     'memory-mib': { type: 'string', default: '64' },
-    only: { type: 'string', default: '' }
+    only: { type: 'string', default: '' },
+    json: { type: 'string' }
   }
 }).values
-const entries = Number(options.entries)
+// Every workload is a whole number of batches.
+const entries = Math.ceil(Number(options.entries) / 4000) * 4000
 const rounds = Number(options.rounds)
 const valueBytes = Number(options['value-bytes'])
 const memory = Number(options['memory-mib']) << 20
@@ -54,7 +61,7 @@ const values = (() => {
 const anyPut = next => ({ type: 'put', key: keyOf(next(entries)), value: values[next(1000)] })
 
 // Each returns the number of its operations.
-const workloads = {
+const writes = {
   async 'batch of 100, random keys' (db, next) {
     for (let done = 0; done < entries / 4; done += 100) {
       await db.batch(Array.from({ length: 100 }, () => anyPut(next)))
@@ -86,7 +93,10 @@ const workloads = {
       await Promise.all(Array.from({ length: 100 }, () => db.put(keyOf(next(entries)), values[next(1000)])))
     }
     return count
-  },
+  }
+}
+
+const reads = {
   async 'get, one at a time' (db, next) {
     const count = entries / 4
     for (let i = 0; i < count; i++) expect(await db.get(keyOf(next(entries))))
@@ -196,38 +206,75 @@ async function fill (db) {
 const median = numbers => numbers.sort((a, b) => a - b)[numbers.length >> 1]
 const loads = () => os.loadavg().map(load => load.toFixed(1)).join(' ')
 
-async function main () {
-  const root = fs.mkdtempSync(path.join(os.tmpdir(), 'level-bench-'))
+const versionOf = name => require(`${name}/package.json`).version
+
+// All that a number depends on, for each row.
+function settings () {
+  return {
+    bench: 'node',
+    date: new Date().toISOString(),
+    entries,
+    value_bytes: valueBytes,
+    memory_mib: memory >> 20,
+    machine: {
+      cores: os.cpus().length,
+      cpu: os.cpus()[0].model,
+      kernel: os.release(),
+      memory: `${os.totalmem() >> 10} kB`
+    },
+    versions: {
+      node: process.version,
+      'hedgerow-level': require('../package.json').version,
+      'classic-level': versionOf('classic-level'),
+      'abstract-level': versionOf('abstract-level')
+    }
+  }
+}
+
+// Runs the workloads, the sides in turn. Calls `row` with each result.
+async function measure (sides, workloads, row) {
+  for (const [operation, workload] of Object.entries(workloads)) {
+    if (!operation.includes(options.only)) continue
+    const times = { hedgerow: [], classic: [] }
+    for (let round = 0; round < rounds; round++) {
+      // Neither side is always the first.
+      for (const [store, db] of round % 2 === 0 ? sides : [...sides].reverse()) {
+        const next = random(7 + round)
+        const began = process.hrtime.bigint()
+        const operations = await workload(db, next)
+        const us = Number(process.hrtime.bigint() - began) / 1000 / operations
+        times[store].push(us)
+        row({ operation, store, round, operations, us_per_operation: us, load: os.loadavg()[0] })
+      }
+    }
+    const [ours, theirs] = [median(times.hedgerow), median(times.classic)]
+    const cell = us => `${us.toFixed(2)} us`.padStart(12)
+    console.log(`${operation.padEnd(28)}${cell(ours)}${cell(theirs)}   ${(theirs / ours).toFixed(2)} times as fast`)
+  }
+}
+
+async function main (root) {
   const cacheSize = memory - 2 * writeBuffer
   const sides = [
     ['hedgerow', new HedgerowLevel(path.join(root, 'hedgerow'), { memoryBudget: memory })],
     ['classic', new ClassicLevel(path.join(root, 'classic'), { cacheSize, writeBufferSize: writeBuffer })]
   ]
-  console.log(`${os.cpus().length} x ${os.cpus()[0].model}, node ${process.version}, ${new Date().toISOString()}`)
+  const fixed = settings()
+  const rows = []
+  const row = measured => rows.push(JSON.stringify({ ...fixed, ...measured }) + '\n')
+  console.log(`${fixed.machine.cores} x ${fixed.machine.cpu}, ${fixed.date}, ${JSON.stringify(fixed.versions)}`)
   console.log(`${entries} entries, keys of 16 bytes, values of ${valueBytes} bytes, memory ${memory >> 20} MiB,` +
     ` ${rounds} rounds, load ${loads()}`)
   for (const [, db] of sides) await fill(db)
 
   console.log(`\n${'operation'.padEnd(28)}${'hedgerow'.padStart(12)}${'classic'.padStart(12)}   per operation`)
-  for (const [name, workload] of Object.entries(workloads)) {
-    if (!name.includes(options.only)) continue
-    const times = { hedgerow: [], classic: [] }
-    for (let round = 0; round < rounds; round++) {
-      // Neither side is always the first.
-      for (const [side, db] of round % 2 === 0 ? sides : [...sides].reverse()) {
-        const next = random(7 + round)
-        const began = process.hrtime.bigint()
-        const count = await workload(db, next)
-        times[side].push(Number(process.hrtime.bigint() - began) / count)
-      }
-    }
-    const [ours, theirs] = [median(times.hedgerow), median(times.classic)]
-    const us = ns => `${(ns / 1000).toFixed(2)} us`.padStart(12)
-    console.log(`${name.padEnd(28)}${us(ours)}${us(theirs)}   ${(theirs / ours).toFixed(2)} times as fast`)
-  }
+  await measure(sides, writes, row)
+  for (const [, db] of sides) await db.compactRange(keyOf(0), keyOf(entries))
+  await measure(sides, reads, row)
   console.log(`\nload at the end ${loads()}`)
   for (const [, db] of sides) await db.close()
-  fs.rmSync(root, { recursive: true })
+  if (options.json) fs.writeFileSync(options.json, rows.join(''))
 }
 
-main()
+const root = fs.mkdtempSync(path.join(os.tmpdir(), 'level-bench-'))
+main(root).finally(() => fs.rmSync(root, { recursive: true, force: true }))

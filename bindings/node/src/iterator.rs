@@ -147,6 +147,12 @@ impl Place {
                 out[0] = 1;
                 break;
             }
+            if !self.reverse && self.values {
+                entries += self.visit(&mut out, count - entries, bytes, abort)?;
+                abort.check()?;
+                out[0] = u8::from(self.at == At::End);
+                break;
+            }
             self.put_entry(&mut out)?;
             entries += 1;
             if out.len() >= bytes {
@@ -155,6 +161,32 @@ impl Place {
         }
         out[1..HEAD_BYTES].copy_from_slice(&entries.to_le_bytes());
         Ok((out, entries))
+    }
+
+    /// Adds the entry here and those behind it: at least one, and up to `count`. Returns their
+    /// number.
+    fn visit(&mut self, out: &mut Vec<u8>, count: u32, bytes: usize, abort: &Abort) -> Result<u32> {
+        let (keys, mut entries, mut is_within) = (self.keys, 0, true);
+        let upper = self.range.1.clone();
+        let cursor = self.cursor()?;
+        let goes_on = cursor.visit(|key, value| {
+            is_within = match &upper {
+                Bound::Unbounded => true,
+                Bound::Included(upper) => key <= upper.as_slice(),
+                Bound::Excluded(upper) => key < upper.as_slice(),
+            };
+            if is_within {
+                put_bytes(out, if keys { key } else { b"" });
+                put_bytes(out, value);
+                entries += 1;
+            }
+            is_within && entries < count && out.len() < bytes && !abort.is_aborted()
+        })?;
+        self.at = match goes_on && is_within {
+            true => At::Yielded,
+            false => At::End,
+        };
+        Ok(entries)
     }
 
     /// Moves to the next key to be yielded. Returns true if there is one.

@@ -117,7 +117,10 @@ impl Walk {
         let entry = |entry: engine::Result<(Slice, Slice)>| entry.map(|it| (it.0, Some(it.1)));
         let key = |key: engine::Result<Slice>| key.map(|key| (key, None));
         match self {
-            Walk::Entries(scan) => fill(block, bytes_max, scan.map(entry)),
+            Walk::Entries(scan) => Ok(scan.visit(|key, value| {
+                pack_entry(block, key, Some(value));
+                block.0.len() < bytes_max
+            })?),
             Walk::EntriesBack(scan) => fill(block, bytes_max, scan.rev().map(entry)),
             Walk::Keys(scan) => fill(block, bytes_max, scan.map(key)),
             Walk::KeysBack(scan) => fill(block, bytes_max, scan.rev().map(key)),
