@@ -86,7 +86,11 @@ abstract class HedgerowStore implements StateStore {
             position = identity.position();
         } catch (CorruptionException e) {
             database.close();
-            throw corrupted(e);
+            // Without an identity it is the offsets of all stores that are damaged.
+            throw identity == null ? failed(e) : corrupted(e);
+        } catch (HedgerowException e) {
+            database.close();
+            throw failed(e);
         } catch (RuntimeException e) {
             database.close();
             throw e;
@@ -109,8 +113,13 @@ abstract class HedgerowStore implements StateStore {
             left.forEach(HedgerowStore::close);
         }
         metrics.remove();
-        identity.close(position);
-        database.close();
+        try {
+            identity.close(position);
+        } catch (HedgerowException e) {
+            throw failed(e);
+        } finally {
+            database.close();
+        }
     }
 
     /** Closes an iterator, whose close throws nothing that is checked. */
@@ -156,8 +165,12 @@ abstract class HedgerowStore implements StateStore {
         } catch (CorruptionException e) {
             throw corrupted(e);
         } catch (HedgerowException e) {
-            throw new ProcessorStateException("Error in store " + name + ": " + e.getMessage(), e);
+            throw failed(e);
         }
+    }
+
+    private ProcessorStateException failed(HedgerowException e) {
+        return new ProcessorStateException("Error in store " + name + ": " + e.getMessage(), e);
     }
 
     /** Gives up the state, which Streams restores when it has opened the task again. */
@@ -218,7 +231,10 @@ abstract class HedgerowStore implements StateStore {
     public synchronized void commit(Map<TopicPartition, Long> offsets) {
         if (open) {
             synchronized (position) {
-                identity.commit(offsets, position);
+                call(() -> {
+                    identity.commit(offsets, position);
+                    return null;
+                });
             }
         }
     }

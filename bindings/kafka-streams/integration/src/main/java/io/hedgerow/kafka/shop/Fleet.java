@@ -3,10 +3,11 @@ package io.hedgerow.kafka.shop;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import java.util.Objects;
 
 /** A broker and the instances of an application, each a process that one can kill. */
 final class Fleet implements AutoCloseable {
@@ -16,8 +17,8 @@ final class Fleet implements AutoCloseable {
     private final Path dir;
     private final String guarantee;
     private final String suppliers;
-    private Process broker;
-    private final List<Process> instances = new ArrayList<>();
+    private final Children children;
+    private final List<Process> instances;
     final String address;
 
     Fleet(Path dir, int count, String guarantee, String suppliers)
@@ -25,47 +26,25 @@ final class Fleet implements AutoCloseable {
         this.dir = dir;
         this.guarantee = guarantee;
         this.suppliers = suppliers;
-        Runtime.getRuntime().addShutdownHook(new Thread(this::close));
-        Files.createDirectories(dir);
-        Path written = dir.resolve("address");
-        Files.deleteIfExists(written);
-        broker = start("broker", 1024, Broker.class, written.toString());
-        while (!Files.exists(written)) {
-            if (!broker.isAlive()) {
-                throw new IOException("the broker did not start: " + dir.resolve("broker.log"));
-            }
-            Thread.sleep(100);
-        }
-        address = Files.readString(written);
-        instances.addAll(Collections.nCopies(count, null));
-    }
-
-    private Process start(String name, int heapMib, Class<?> main, String... arguments)
-            throws IOException {
-        List<String> command = new ArrayList<>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        command.add("-Xmx" + heapMib + "m");
-        command.addAll(List.of("-cp", System.getProperty("java.class.path"), main.getName()));
-        command.addAll(List.of(arguments));
-        return new ProcessBuilder(command)
-                .redirectErrorStream(true)
-                .redirectOutput(ProcessBuilder.Redirect.appendTo(dir.resolve(name + ".log").toFile()))
-                .start();
+        children = new Children(dir);
+        address = children.startBroker();
+        instances = new ArrayList<>(Collections.nCopies(count, null));
     }
 
     /** Starts an instance, whose directory it keeps from one life to the next. */
     Process start(int index) throws IOException {
         Files.deleteIfExists(directory(index).resolve("state"));
         Process instance =
-                start(
-                        "instance-" + index,
-                        512,
-                        Instance.class,
-                        address,
-                        directory(index).toString(),
-                        "" + port(index),
-                        guarantee,
-                        suppliers);
+                children.start(
+                        children.prepare(
+                                name(index),
+                                List.of("-Xmx512m"),
+                                Instance.class,
+                                address,
+                                directory(index).toString(),
+                                "" + port(index),
+                                guarantee,
+                                suppliers));
         instances.set(index, instance);
         return instance;
     }
@@ -74,8 +53,18 @@ final class Fleet implements AutoCloseable {
         return PORT + index;
     }
 
-    private Path directory(int index) {
-        return dir.resolve("instance-" + index);
+    private static String name(int index) {
+        return "instance-" + index;
+    }
+
+    /** The directory of an instance; its state is in {@code state-dir}. */
+    Path directory(int index) {
+        return dir.resolve(name(index));
+    }
+
+    /** The log of an instance, of all its lives. */
+    Path log(int index) {
+        return children.log(name(index));
     }
 
     /** Kills an instance at once, as {@code kill -9} does, and waits until it is gone. */
@@ -93,12 +82,28 @@ final class Fleet implements AutoCloseable {
         return instances.get(index).isAlive() && state(index).startsWith("RUNNING");
     }
 
+    /** Waits until all instances are running, or for some time; returns how it ended. */
+    String waitUntilRunning(Duration max) throws IOException, InterruptedException {
+        Instant began = Instant.now();
+        while (Duration.between(began, Instant.now()).compareTo(max) < 0) {
+            boolean all = true;
+            StringBuilder states = new StringBuilder();
+            for (int i = 0; i < instances.size(); i++) {
+                all &= isRunning(i);
+                states.append(' ').append(state(i));
+            }
+            if (all) {
+                long millis = Duration.between(began, Instant.now()).toMillis();
+                return "all running after " + millis + " ms," + states;
+            }
+            Thread.sleep(100);
+        }
+        return "not all running after " + max.toSeconds() + " s";
+    }
+
     /** Ends all processes. */
     @Override
     public void close() {
-        instances.stream().filter(Objects::nonNull).forEach(Process::destroyForcibly);
-        if (broker != null) {
-            broker.destroyForcibly();
-        }
+        children.close();
     }
 }

@@ -6,25 +6,10 @@ import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueStore;
 
 /** In place of the class of this name. */
-public class RocksDBKeyValueBytesStoreSupplier implements KeyValueBytesStoreSupplier {
-    private final KeyValueBytesStoreSupplier ours;
-
+public class RocksDBKeyValueBytesStoreSupplier
+        extends Shadow<KeyValueBytesStoreSupplier, KeyValueStore<Bytes, byte[]>>
+        implements KeyValueBytesStoreSupplier {
     public RocksDBKeyValueBytesStoreSupplier(String name, boolean timestamped) {
-        ours = timestamped ? Hedgerow.timestampedKeyValueStore(name) : Hedgerow.keyValueStore(name);
-    }
-
-    @Override
-    public String name() {
-        return ours.name();
-    }
-
-    @Override
-    public KeyValueStore<Bytes, byte[]> get() {
-        return ours.get();
-    }
-
-    @Override
-    public String metricsScope() {
-        return ours.metricsScope();
+        super(timestamped ? Hedgerow.timestampedKeyValueStore(name) : Hedgerow.keyValueStore(name));
     }
 }

@@ -7,25 +7,10 @@ import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueStore;
 
 /** In place of the class of this name. */
-public class RocksDBKeyValueHeadersBytesStoreSupplier implements KeyValueBytesStoreSupplier, HeadersBytesStoreSupplier {
-    private final KeyValueBytesStoreSupplier ours;
-
+public class RocksDBKeyValueHeadersBytesStoreSupplier
+        extends Shadow<KeyValueBytesStoreSupplier, KeyValueStore<Bytes, byte[]>>
+        implements KeyValueBytesStoreSupplier, HeadersBytesStoreSupplier {
     public RocksDBKeyValueHeadersBytesStoreSupplier(String name) {
-        ours = Hedgerow.keyValueStoreWithHeaders(name);
-    }
-
-    @Override
-    public String name() {
-        return ours.name();
-    }
-
-    @Override
-    public KeyValueStore<Bytes, byte[]> get() {
-        return ours.get();
-    }
-
-    @Override
-    public String metricsScope() {
-        return ours.metricsScope();
+        super(Hedgerow.keyValueStoreWithHeaders(name));
     }
 }

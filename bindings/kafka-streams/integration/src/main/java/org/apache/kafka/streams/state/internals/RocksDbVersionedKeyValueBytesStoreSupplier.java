@@ -7,32 +7,17 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.VersionedBytesStoreSupplier;
 
 /** In place of the class of this name. */
-public class RocksDbVersionedKeyValueBytesStoreSupplier implements VersionedBytesStoreSupplier {
-    private final VersionedBytesStoreSupplier ours;
-
+public class RocksDbVersionedKeyValueBytesStoreSupplier
+        extends Shadow<VersionedBytesStoreSupplier, KeyValueStore<Bytes, byte[]>>
+        implements VersionedBytesStoreSupplier {
     public RocksDbVersionedKeyValueBytesStoreSupplier(String name, long history) {
-        ours = Hedgerow.versionedKeyValueStore(name, Duration.ofMillis(history));
+        super(Hedgerow.versionedKeyValueStore(name, Duration.ofMillis(history)));
     }
 
     public RocksDbVersionedKeyValueBytesStoreSupplier(String name, long history, long segment) {
-        ours =
+        super(
                 Hedgerow.versionedKeyValueStore(
-                        name, Duration.ofMillis(history), Duration.ofMillis(segment));
-    }
-
-    @Override
-    public String name() {
-        return ours.name();
-    }
-
-    @Override
-    public KeyValueStore<Bytes, byte[]> get() {
-        return ours.get();
-    }
-
-    @Override
-    public String metricsScope() {
-        return ours.metricsScope();
+                        name, Duration.ofMillis(history), Duration.ofMillis(segment)));
     }
 
     @Override

@@ -10,31 +10,16 @@ import org.apache.kafka.streams.state.SessionBytesStoreSupplier;
 import org.apache.kafka.streams.state.SessionStore;
 
 /** A supplier of session stores that stands in front of one of ours, under a name of Streams. */
-abstract class ShadowSessionSupplier implements SessionBytesStoreSupplier {
-    private final SessionBytesStoreSupplier ours;
-
+abstract class ShadowSessionSupplier
+        extends Shadow<SessionBytesStoreSupplier, SessionStore<Bytes, byte[]>>
+        implements SessionBytesStoreSupplier {
     ShadowSessionSupplier(
             String name, long retention, EmitStrategy emitStrategy, DslStoreFormat format) {
-        ours =
+        super(
                 new HedgerowDslStoreSuppliers()
                         .sessionStore(
                                 new DslSessionParams(
-                                        name, Duration.ofMillis(retention), emitStrategy, format));
-    }
-
-    @Override
-    public String name() {
-        return ours.name();
-    }
-
-    @Override
-    public SessionStore<Bytes, byte[]> get() {
-        return ours.get();
-    }
-
-    @Override
-    public String metricsScope() {
-        return ours.metricsScope();
+                                        name, Duration.ofMillis(retention), emitStrategy, format)));
     }
 
     @Override

@@ -5,26 +5,11 @@ import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
 import org.apache.kafka.streams.state.WindowStore;
 
 /** A supplier of window stores that stands in front of one of ours, under a name of Streams. */
-abstract class ShadowWindowSupplier implements WindowBytesStoreSupplier {
-    private final WindowBytesStoreSupplier ours;
-
+abstract class ShadowWindowSupplier
+        extends Shadow<WindowBytesStoreSupplier, WindowStore<Bytes, byte[]>>
+        implements WindowBytesStoreSupplier {
     ShadowWindowSupplier(WindowBytesStoreSupplier ours) {
-        this.ours = ours;
-    }
-
-    @Override
-    public String name() {
-        return ours.name();
-    }
-
-    @Override
-    public WindowStore<Bytes, byte[]> get() {
-        return ours.get();
-    }
-
-    @Override
-    public String metricsScope() {
-        return ours.metricsScope();
+        super(ours);
     }
 
     @Override
