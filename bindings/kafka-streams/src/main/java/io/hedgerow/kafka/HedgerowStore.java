@@ -114,11 +114,13 @@ abstract class HedgerowStore implements StateStore {
         }
         metrics.remove();
         try {
-            identity.close(position);
+            try {
+                identity.close(position);
+            } finally {
+                database.close();
+            }
         } catch (HedgerowException e) {
             throw failed(e);
-        } finally {
-            database.close();
         }
     }
 
