@@ -22,6 +22,9 @@ final class Input implements AutoCloseable {
                         "bootstrap.servers", broker,
                         "linger.ms", 20,
                         "batch.size", 256 << 10,
+                        // Retries of many batches at once come out of order, and then end no more.
+                        "enable.idempotence", false,
+                        "acks", "1",
                         // A busy machine may take its time.
                         "request.timeout.ms", 300_000,
                         "delivery.timeout.ms", 600_000);
