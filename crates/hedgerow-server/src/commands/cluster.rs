@@ -251,8 +251,11 @@ fn keys_in_slot(server: &Server, wanted: &[u8], most: i64) -> Answer<Vec<Vec<u8>
             let (key, stored) = item?;
             // Behind the hash.
             let key = &key[4..];
-            let is_there = |meta: Meta| meta.expires == 0 || meta.expires > txn.now;
-            if slot(key) == wanted && Meta::decode(stored).is_some_and(is_there) {
+            if slot(key) != wanted {
+                continue;
+            }
+            let meta = Meta::decode(stored).ok_or_else(Stop::damaged)?;
+            if txn.expired(0, &meta)?.is_none() {
                 found.push(key.to_vec());
             }
         }

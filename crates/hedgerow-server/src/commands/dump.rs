@@ -16,11 +16,7 @@ pub(super) fn dump(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(meta) = entry.meta().cloned() else {
         return Ok(Reply::Null);
     };
-    Ok(match value(txn, &meta)? {
-        // All fields have expired.
-        Value::Hash(fields) if fields.is_empty() => Reply::Null,
-        value => Reply::Bulk(value.encode()),
-    })
+    Ok(Reply::Bulk(value(txn, &meta)?.encode()))
 }
 
 /// Everything that a key of the selected database holds.

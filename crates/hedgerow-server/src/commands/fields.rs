@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A field that has expired is absent for readers. It counts until it is removed: by the next
-//! command that changes it, or by the task that removes what has expired. Costs: a field without
-//! a time is one entry, and nobody looks at `s` for it.
+//! command that changes it, or by the task that removes what has expired. A hash is absent when all
+//! its fields are. Costs: a field without a time is one entry, and nobody looks at `s` for it.
 
 use hedgerow::Slice;
 

@@ -388,6 +388,12 @@ pub(super) fn hsetex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 /// Removes the fields of hashes that have expired; the arguments are the names of keys.
 pub(crate) fn expire_fields_due(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     for key in args {
+        let mut entry = txn.lookup(key)?;
+        if !entry.exists() {
+            // All of them, or the key itself has expired.
+            txn.remove(&mut entry)?;
+            continue;
+        }
         // Something else may be there meanwhile.
         match Changed::existing(txn, key) {
             Ok(Some(mut hash)) => {

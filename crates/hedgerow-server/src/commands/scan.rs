@@ -90,18 +90,24 @@ fn reply(cursor: u64, found: Vec<Reply>) -> Reply {
     Reply::Array(vec![Reply::bulk(cursor.to_string()), Reply::Array(found)])
 }
 
+/// A stored entry of the selected database, unless it has expired.
+fn live(txn: &mut Txn<'_>, stored: Slice) -> Answer<Option<Meta>> {
+    let meta = Meta::decode(stored).ok_or_else(Stop::damaged)?;
+    let expired = txn.expired(txn.db, &meta)?;
+    Ok(Some(meta).filter(|_| expired.is_none()))
+}
+
 pub(super) fn scan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let options = ScanOptions::parse(args[1], &args[2..])?;
     let (found, cursor) = options.walk(txn, Space::Meta, &[], vec![0xFF; 5])?;
     let mut keys = Vec::new();
     for (key, stored) in found {
         let name = &key[4..];
-        let Some(meta) = Meta::decode(stored) else {
+        let Some(meta) = live(txn, stored)? else {
             continue;
         };
-        let is_live = meta.expires == 0 || meta.expires > txn.now;
         let is_kind = options.kind.is_none_or(|kind| is(kind, meta.kind.name()));
-        if is_live && is_kind && options.matches(name) {
+        if is_kind && options.matches(name) {
             keys.push(Reply::bulk(name));
         }
     }
@@ -192,14 +198,13 @@ pub(super) fn random_element(
 }
 
 pub(super) fn keys(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let (db, now) = (txn.db, txn.now);
+    let db = txn.db;
     let size = txn.size(db)?.max(0) as u64;
     let mut keys = Vec::new();
     for item in txn.scan(db, Space::Meta, Vec::new()..vec![0xFF; 5], size)? {
         let (key, stored) = item?;
         let name = &key[4..];
-        let expires = Meta::decode(stored).map_or(0, |meta| meta.expires);
-        if (expires == 0 || expires > now) && glob::matches(args[1], name, false) {
+        if glob::matches(args[1], name, false) && live(txn, stored)?.is_some() {
             keys.push(Reply::bulk(name));
         }
     }
@@ -211,8 +216,7 @@ pub(super) fn randomkey(txn: &mut Txn<'_>, _args: Args<'_>) -> Answer<Reply> {
         let Some((key, stored)) = random_element(txn, Space::Meta, &[], vec![0xFF; 5])? else {
             return Ok(Reply::Null);
         };
-        let expires = Meta::decode(stored).map_or(0, |meta| meta.expires);
-        if expires == 0 || expires > txn.now {
+        if live(txn, stored)?.is_some() {
             return Ok(Reply::bulk(&key[4..]));
         }
     }

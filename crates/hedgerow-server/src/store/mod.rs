@@ -15,6 +15,7 @@
 
 mod databases;
 mod effects;
+mod entry;
 mod groups;
 mod meta;
 mod stripes;
@@ -25,11 +26,12 @@ mod txn;
 pub(crate) use databases::LIBRARY;
 pub(crate) use databases::{DATABASES, Databases, MAP, SERVER, Space, generation_of};
 pub(crate) use effects::{Effects, Event};
+pub(crate) use entry::Entry;
 pub(crate) use groups::{Consumer, Group, Pending};
 pub(crate) use meta::{Ends, Id, Kind, LIST_MIDDLE, Meta, Text};
 pub(crate) use stripes::Stripes;
 pub(crate) use times::{Due, due};
-pub(crate) use txn::{Entry, Held, Mode, Stop, Txn, Wanted, elements};
+pub(crate) use txn::{Held, Mode, Stop, Txn, Wanted, elements};
 
 use crate::resp::Reply;
 

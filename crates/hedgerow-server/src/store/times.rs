@@ -13,8 +13,9 @@ use hedgerow::Slice;
 
 use super::Answer;
 use super::databases::{Databases, Space};
+use super::entry::Entry;
 use super::meta::Meta;
-use super::txn::{Entry, Txn};
+use super::txn::Txn;
 
 /// The bit of a time that is one of fields: these entries stand behind those of keys.
 const OF_FIELDS: u64 = 1 << 63;

@@ -12,6 +12,7 @@ use hedgerow::{Durability, IndexedBatch, Keyspace, MemoryAnswer, Savepoint, Slic
 use super::Answer;
 use super::databases::{Database, Databases, Map, Space};
 use super::effects::{Effects, Event};
+use super::entry::{Entry, Expired};
 use super::meta::{Kind, Meta};
 #[cfg(feature = "lua")]
 use super::stripes::Stripes;
@@ -140,33 +141,6 @@ pub(crate) struct Txn<'a> {
     pub(crate) is_waiting: bool,
     /// The error for whatever writes, if nothing may.
     pub(crate) refusal: Option<&'static str>,
-}
-
-/// A key of a user, as it is stored.
-pub(crate) struct Entry {
-    pub(crate) db: usize,
-    pub(crate) key: Vec<u8>,
-    pub(super) stored: Option<Meta>,
-    expired: bool,
-}
-
-impl Entry {
-    /// The entry, unless there is none or it has expired.
-    pub(crate) fn meta(&self) -> Option<&Meta> {
-        self.stored.as_ref().filter(|_| !self.expired)
-    }
-
-    pub(crate) fn exists(&self) -> bool {
-        self.meta().is_some()
-    }
-
-    pub(crate) fn expires(&self) -> u64 {
-        self.meta().map_or(0, |meta| meta.expires)
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.meta().map_or(0, |meta| meta.count)
-    }
 }
 
 impl<'a> Txn<'a> {
@@ -394,12 +368,16 @@ impl<'a> Txn<'a> {
         let stored = self.get(db, Space::Meta, &meta_key)?;
         let stored = stored.map(|stored| Meta::decode(stored).ok_or_else(Stop::damaged));
         let stored = stored.transpose()?;
-        let expires = stored.as_ref().map_or(0, |meta| meta.expires);
+        let expired = match &stored {
+            Some(meta) => self.expired(db, meta)?,
+            None => None,
+        };
+        let key = key.to_vec();
         Ok(Entry {
             db,
-            key: key.to_vec(),
-            expired: expires > 0 && expires <= self.now,
+            key,
             stored,
+            expired,
         })
     }
 
@@ -456,7 +434,7 @@ impl<'a> Txn<'a> {
             self.event(entry, b'n', "new");
         }
         entry.stored = Some(meta);
-        entry.expired = false;
+        entry.expired = None;
         self.touch(entry);
         Ok(())
     }
@@ -477,13 +455,13 @@ impl<'a> Txn<'a> {
         if entry.stored.is_none() {
             return Ok(false);
         }
-        let existed = !entry.expired;
+        let existed = entry.exists();
         let meta_key = self.meta_key(&entry.key)?;
         self.end_old(entry, None)?;
         self.delete(entry.db, Space::Meta, &meta_key)?;
         self.sizes[entry.db] -= 1;
         entry.stored = None;
-        entry.expired = false;
+        entry.expired = None;
         self.touch(entry);
         Ok(existed)
     }
@@ -508,8 +486,14 @@ impl<'a> Txn<'a> {
         let Some(old) = &entry.stored else {
             return Ok(());
         };
-        if entry.expired {
-            self.notify(entry.db, b'x', "expired", &entry.key);
+        match entry.expired {
+            None => {}
+            Some(Expired::Key) => self.event(entry, b'x', "expired"),
+            Some(Expired::Fields) => {
+                self.effects.expired_fields += old.count as usize;
+                self.event(entry, b'h', "hexpired");
+                self.event(entry, b'g', "del");
+            }
         }
         let keeps = new.is_some_and(|new| new.version == old.version);
         if old.is_collection() && !keeps {

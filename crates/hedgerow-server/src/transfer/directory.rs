@@ -272,7 +272,7 @@ impl Reader<'_> {
         let damaged = || Stop::reply("expected an entry of a server, found other bytes");
         let key = stored_key.get(HASH_BYTES..).ok_or_else(damaged)?;
         let meta = Meta::decode(stored).ok_or_else(damaged)?;
-        if meta.expires > 0 && meta.expires <= self.txn.now {
+        if self.txn.expired(self.db, &meta)?.is_some() {
             return Ok(None);
         }
         self.txn.db = self.db;

@@ -110,10 +110,58 @@ fn fields_expire_and_the_hash_with_the_last() {
     assert_eq!(world.times("h"), (0, 0));
     assert_eq!(world.run("HPEXPIRE h 1 FIELDS 2 b c"), "1 1");
     world.now += 1;
-    assert_eq!(world.run("EXISTS h"), "1");
+    assert_eq!(world.run("DBSIZE"), "1");
     world.expire();
-    assert_eq!(world.run("EXISTS h"), "0");
+    assert_eq!(world.run("DBSIZE"), "0");
     assert_eq!(world.times("h"), (0, 0));
+}
+
+/// A key whose fields have all expired is absent at once, and counts until it is removed.
+#[test]
+fn a_hash_without_live_fields_is_absent() {
+    let mut world = World::new();
+    world.run("HSET h a 1 b 2");
+    world.run("HPEXPIRE h 5 FIELDS 1 a");
+    world.run("HPEXPIRE h 9 FIELDS 1 b");
+    world.run("HSET partly a 1 b 2");
+    world.run("HPEXPIRE partly 5 FIELDS 1 a");
+    world.now += 5;
+    assert_eq!(world.run("EXISTS h partly"), "2");
+    world.now += 4;
+    for (words, expected) in [
+        ("EXISTS h partly", "1"),
+        ("TYPE h", "+none"),
+        ("TYPE partly", "+hash"),
+        ("KEYS *", "partly"),
+        ("SCAN 0", "0 partly"),
+        ("SCAN 0 TYPE hash", "0 partly"),
+        ("RANDOMKEY", "partly"),
+        ("HLEN h", "0"),
+        ("HGETALL h", ""),
+        ("HTTL h FIELDS 1 a", "-2"),
+        ("TTL h", "-2"),
+        ("EXPIRE h 100", "0"),
+        ("RENAME h other", "ERR no such key"),
+        ("COPY h other", "0"),
+        ("DUMP h", "nil"),
+        ("OBJECT ENCODING h", "nil"),
+        ("DBSIZE", "2"),
+    ] {
+        assert_eq!(world.run(words), expected, "{words}");
+    }
+    // Another value takes its place, and nothing of the old one is left.
+    let (added, effects) = world.run_with_effects("HSET h c 3");
+    assert_eq!(added, "1");
+    let names: Vec<_> = effects.events.iter().map(|it| it.name).collect();
+    assert_eq!(names, ["hexpired", "del", "hset"]);
+    assert_eq!(effects.expired_fields, 2);
+    assert_eq!(world.run("HGETALL h"), "c 3");
+    assert_eq!(world.run("DBSIZE"), "2");
+    assert_eq!(world.times("h"), (0, 1));
+    world.run("HPEXPIRE h 1 FIELDS 1 c");
+    world.now += 1;
+    assert_eq!(world.run("DEL h"), "0");
+    assert_eq!(world.run("DBSIZE"), "1");
 }
 
 #[test]
@@ -343,6 +391,9 @@ fn a_hash_without_times_costs_nothing_more() {
     assert_eq!(counts("HINCRBY h b 2"), [2, 0, 1, 0]);
     assert_eq!(counts("HDEL h b"), [2, 0, 1, 1]);
     assert_eq!(counts("HLEN h"), [1, 0, 0, 0]);
+    // Of a hash whose first time is to come neither is anything more read.
+    world.run("HSETEX later PX 100 FIELDS 1 a 1");
+    assert_eq!(counts("EXISTS later"), [1, 0, 0, 0]);
     // The bytes, too: a byte of flags, and the value.
     let mut txn = world.txn();
     let entry = txn.lookup(b"h").unwrap();
