@@ -52,6 +52,9 @@ pub(crate) async fn serve(server: Arc<Server>, mut stream: Stream) {
     };
     // The other side is gone, or has sent what is no request; there is nobody to tell.
     let _ = connection.run(&mut stream).await;
+    if connection.session.shuts_down {
+        connection.session.server.end(stream);
+    }
 }
 
 struct Connection {

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -144,21 +144,22 @@ pub fn serve(options: Options, ready: impl FnOnce(SocketAddr)) -> hedgerow::Resu
     // Ends the connections, and with them the last handles of the server.
     runtime.shutdown_timeout(Duration::from_secs(5));
     // A replica may have another database now than at the beginning.
-    let (db, result) = match result {
-        Ok(last) => (last, Ok(())),
-        Err(error) => (db, Err(error)),
+    let (db, last, result) = match result {
+        Ok((db, last)) => (db, last, Ok(())),
+        Err(error) => (db, Arc::default(), Err(error)),
     };
     let synced = db.sync();
     let closed = db.close();
+    drop(last);
     result.and(synced).and(closed)
 }
 
-/// Returns the database that was served at the end.
+/// Returns the database that was served at the end, and the connections that end behind it.
 async fn listen(
     (options, acl): (&Options, Acl),
     (db, builder): (&Db, Builder),
     ready: impl FnOnce(SocketAddr),
-) -> hedgerow::Result<Db> {
+) -> hedgerow::Result<(Db, Arc<Mutex<Vec<Stream>>>)> {
     let io = |error: io::Error| Error::io("listen for", &options.dir, error);
     let listener = listen_plain(options).await.map_err(io)?;
     let address = listener.as_ref().map(TcpListener::local_addr);
@@ -210,7 +211,7 @@ async fn listen(
     }
     end(tasks).await;
     server.end_replication().await;
-    Ok(server.db())
+    Ok((server.db(), server.last.clone()))
 }
 
 async fn end(tasks: Vec<JoinHandle<()>>) {

@@ -22,6 +22,7 @@ use crate::pubsub::PubSub;
 use crate::replication::Replication;
 use crate::resp::{Reply, error};
 use crate::store::{Databases, Event, Stripes, engine_error};
+use crate::stream::Stream;
 use crate::tracking::Tracking;
 use crate::waiters::Waiters;
 use crate::watches::Watches;
@@ -103,6 +104,8 @@ pub(crate) struct Server {
     /// The latest time that was told.
     now: Mutex<u64>,
     pub(crate) stop: Notify,
+    /// The connections that end when the database is closed: those of SHUTDOWN.
+    pub(crate) last: Arc<Mutex<Vec<Stream>>>,
 }
 
 impl Server {
@@ -148,7 +151,15 @@ impl Server {
             unsynced: AtomicBool::new(false),
             now: Mutex::new(0),
             stop: Notify::new(),
+            last: Arc::default(),
         })
+    }
+
+    /// Ends the server. The client of the stream sees the end of its connection when the database
+    /// is closed.
+    pub(crate) fn end(&self, stream: Stream) {
+        lock(&self.last).push(stream);
+        self.stop.notify_one();
     }
 
     /// The mode in which clients have to talk.

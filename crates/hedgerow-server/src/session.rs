@@ -51,6 +51,8 @@ pub(crate) struct Session {
     pub(crate) is_authenticated: bool,
     /// The connection ends after the replies are written.
     pub(crate) ends: bool,
+    /// The server ends when the connection does.
+    pub(crate) shuts_down: bool,
     pub(crate) replies: Replies,
     pub(crate) channels: BTreeSet<Vec<u8>>,
     pub(crate) patterns: BTreeSet<Vec<u8>>,
@@ -80,6 +82,7 @@ impl Session {
             db: 0,
             resp3: false,
             ends: false,
+            shuts_down: false,
             replies: Replies::On,
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),

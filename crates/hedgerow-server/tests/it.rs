@@ -57,7 +57,7 @@ impl Served {
     }
 
     fn end(self) {
-        assert_eq!(self.client().call("SHUTDOWN"), Value::status("OK"));
+        self.client().shut_down();
         self.join();
     }
 
@@ -91,6 +91,28 @@ fn everything_is_there_after_a_restart() {
     assert!(matches!(client.call("PTTL brief"), Value::Integer(1..)));
     client.call("SELECT 3");
     assert_eq!(client.call("DBSIZE"), int(1));
+    served.end();
+}
+
+/// SHUTDOWN has no reply: whoever sees the end of the connection can open the database.
+#[test]
+fn the_database_is_closed_before_the_last_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    for wrong in ["SHUTDOWN SAVE NOSAVE", "SHUTDOWN SOON", "SHUTDOWN ABORT NOW"] {
+        assert_eq!(client.call(wrong).to_string(), "-ERR syntax error");
+    }
+    let aborted = client.call("SHUTDOWN ABORT").to_string();
+    assert_eq!(aborted, "-ERR No shutdown in progress.");
+    let calls = ["SET k v", "SHUTDOWN NOSAVE NOW", "SET k behind"];
+    calls.iter().for_each(|words| client.send(words));
+    assert_eq!(client.receive(), Value::status("OK"));
+    assert_eq!(client.try_receive(), None);
+    hedgerow::Db::open(dir.path()).unwrap().close().unwrap();
+    served.join();
+    let served = Served::begin(dir.path());
+    assert_eq!(served.client().call("GET k"), bulk("v"));
     served.end();
 }
 
@@ -295,7 +317,7 @@ fn another_address_than_the_loopback_needs_a_password() {
     );
     assert_eq!(client.call("AUTH secret"), Value::status("OK"));
     assert_eq!(client.call("GET a"), Value::Null);
-    assert_eq!(client.call("SHUTDOWN"), Value::status("OK"));
+    client.shut_down();
     served.thread.join().unwrap().unwrap();
 }
 

@@ -60,13 +60,30 @@ impl Connection {
             Special::ReplicaOf => replication::replica_of(&server, args).await,
             Special::Failover => replication::begin_failover(&server, args),
             Special::Sync => error("ERR HEDGEROW.SYNC is not possible in a transaction"),
-            Special::Shutdown => {
-                server.stop.notify_one();
-                self.session.ends = true;
-                Reply::OK
-            }
+            Special::Shutdown => self.shut_down(args),
             Special::Debug => debug(args).await,
         }
+    }
+
+    /// SHUTDOWN: the end of the connection is the reply, when the database is closed. SAVE, NOSAVE,
+    /// NOW and FORCE change nothing: everything is durable at the end, and nobody is waited for.
+    fn shut_down(&mut self, args: Args<'_>) -> Reply {
+        let count = |word: &str| {
+            let is = |it: &&&[u8]| it.eq_ignore_ascii_case(word.as_bytes());
+            args[1..].iter().filter(is).count()
+        };
+        let [save, nosave, now, force, abort] =
+            ["SAVE", "NOSAVE", "NOW", "FORCE", "ABORT"].map(count);
+        let known = save + nosave + now + force + abort == args.len() - 1;
+        if !known || save > 0 && nosave > 0 || abort > 0 && args.len() > 2 {
+            return error("ERR syntax error");
+        }
+        if abort > 0 {
+            return error("ERR No shutdown in progress.");
+        }
+        self.session.shuts_down = true;
+        self.session.ends = true;
+        Reply::Several(Vec::new())
     }
 
     /// Remembers the keys that the next transaction depends on.

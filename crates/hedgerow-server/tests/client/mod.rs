@@ -105,6 +105,11 @@ impl Client {
         self.try_receive()
     }
 
+    /// Ends the server. Its reply is the end of the connection.
+    pub(crate) fn shut_down(&mut self) {
+        assert_eq!(self.try_call("SHUTDOWN"), None);
+    }
+
     pub(crate) fn try_receive(&mut self) -> Option<Value> {
         let mut line = String::new();
         if self.stream.read_line(&mut line).ok()? == 0 || !line.ends_with('\n') {

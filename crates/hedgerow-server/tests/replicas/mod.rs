@@ -705,7 +705,7 @@ fn a_replica_logs_in() {
         fact(&mut reader, "hedgerow_master_link_error").contains("itself")
     });
     replica.end();
-    assert_eq!(client.call("SHUTDOWN"), Value::status("OK"));
+    client.shut_down();
     primary.join();
 }
 

@@ -102,6 +102,10 @@ fn ping(stream: &mut Secure) -> std::io::Result<String> {
 
 fn shut_down(served: Served, mut stream: Secure) {
     stream.write_all(b"SHUTDOWN\r\n").unwrap();
+    let mut reply = Vec::new();
+    // TLS misses its own last message.
+    let _ = stream.read_to_end(&mut reply);
+    assert_eq!(reply, b"");
     served.join();
 }
 

@@ -177,7 +177,7 @@ fn a_server_is_copied_into_another_one() {
     assert_eq!(client.call("GET b"), bulk("2"));
     let mut client = from.client();
     client.call("AUTH secret");
-    client.call("SHUTDOWN");
+    client.shut_down();
     from.join();
     to.end();
 }

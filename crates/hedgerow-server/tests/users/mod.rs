@@ -44,7 +44,7 @@ fn users_of_a_file_are_saved_and_loaded() {
     std::fs::write(&file, "user eve on nopass +@all\n").unwrap();
     assert_eq!(eve.call("ACL LOAD"), Value::status("OK"));
     assert_eq!(client.try_call_words(&["SMEMBERS", "set1"]), None);
-    assert_eq!(eve.call("SHUTDOWN"), Value::status("OK"));
+    eve.shut_down();
     served.join();
 }
 
