@@ -403,7 +403,7 @@ impl Server {
             atomic: None,
             watched: &[],
             address: "",
-            client: None,
+            client: Some(&waiter.client),
         };
         loop {
             let mut outcome = self.run(caller, &[call]).await;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use crate::client::lock;
+use crate::client::{Client, lock};
 use crate::commands::Command;
 use crate::resp::Reply;
 
@@ -27,6 +27,8 @@ enum State {
 pub(crate) struct Waiter {
     pub(crate) command: &'static Command,
     pub(crate) args: Vec<Vec<u8>>,
+    /// The client that waits, in whose name the command runs.
+    pub(crate) client: Arc<Client>,
     pub(crate) db: usize,
     pub(crate) resp3: bool,
     keys: Vec<Key>,
@@ -36,6 +38,7 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     pub(crate) fn new(
+        client: Arc<Client>,
         (command, args): (&'static Command, Vec<Vec<u8>>),
         (db, resp3): (usize, bool),
     ) -> (Arc<Waiter>, oneshot::Receiver<Reply>) {
@@ -46,6 +49,7 @@ impl Waiter {
             command,
             keys: keys.into_iter().map(|it| (db, it.to_vec())).collect(),
             args,
+            client,
             db,
             resp3,
             state: Mutex::new(State::Idle),

@@ -227,7 +227,7 @@ impl Connection {
         let client = self.session.client.clone();
         let seconds = seconds_to_wait(&args);
         let whose = (self.session.db, self.session.resp3);
-        let (waiter, mut receiver) = Waiter::new((command, args), whose);
+        let (waiter, mut receiver) = Waiter::new(client.clone(), (command, args), whose);
         client.unblocked.store(0, Ordering::Release);
         server.waiters.add(&waiter);
         client.is_waiting.store(true, Ordering::Release);

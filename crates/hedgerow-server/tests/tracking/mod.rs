@@ -106,6 +106,33 @@ fn options_choose_the_keys() {
     served.end();
 }
 
+/// A pop that another client's push completes is a change by the client that waited.
+#[test]
+fn who_waited_is_not_told_of_its_own_pop() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut writer = served.client();
+    let mut own = tracker(&served, "BCAST PREFIX q NOLOOP");
+    let mut other = tracker(&served, "BCAST PREFIX q");
+    own.send("BLPOP q 0");
+    while !writer
+        .call("INFO clients")
+        .to_string()
+        .contains("blocked_clients:1\r")
+    {}
+    assert_eq!(writer.call("RPUSH q x y"), int(2));
+    writer.call("SET q2 1");
+    // The push, the reply and the last change; the first two in any order.
+    let first = [own.receive(), own.receive()];
+    assert!(first.contains(&invalidate(["q"])), "{first:?}");
+    assert!(first.contains(&Value::bulks(["q", "x"])), "{first:?}");
+    assert_eq!(own.receive(), invalidate(["q2"]));
+    for key in ["q", "q", "q2"] {
+        assert_eq!(other.receive(), invalidate([key]));
+    }
+    served.end();
+}
+
 #[test]
 fn messages_go_to_another_connection() {
     let dir = tempfile::tempdir().unwrap();
