@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use crate::acl::User;
 use crate::buffers::{Buffers, Counted};
 use crate::clock;
+use crate::pubsub::{KINDS, Kind};
 use crate::resp::Reply;
 
 /// The bytes that may wait for a client that does not read.
@@ -36,8 +37,8 @@ pub(crate) struct Client {
     pub(crate) last_subcommand: Mutex<String>,
     pub(crate) db: AtomicUsize,
     pub(crate) resp3: AtomicBool,
-    pub(crate) subscriptions: AtomicUsize,
-    pub(crate) patterns: AtomicUsize,
+    /// The names of each kind that it listens to.
+    pub(crate) subscriptions: [AtomicUsize; KINDS.len()],
     /// The commands that are queued in a transaction, and one.
     pub(crate) queued: AtomicUsize,
     pub(crate) is_waiting: AtomicBool,
@@ -100,7 +101,8 @@ impl Client {
     }
 
     pub(crate) fn is_subscribed(&self) -> bool {
-        self.subscriptions.load(Ordering::Relaxed) + self.patterns.load(Ordering::Relaxed) > 0
+        let is_some = |count: &AtomicUsize| count.load(Ordering::Relaxed) > 0;
+        self.subscriptions.iter().any(is_some)
     }
 
     /// The flags of CLIENT LIST.
@@ -138,9 +140,10 @@ impl Client {
             }
             Some(command) => command.name.to_owned(),
         };
+        let count = |kind: Kind| self.subscriptions[kind as usize].load(Ordering::Relaxed);
         let queued = self.queued.load(Ordering::Relaxed) as i64 - 1;
         format!(
-            "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={} db={} sub={} psub={} ssub=0 \
+            "id={} addr={} laddr={} fd=0 name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} \
              multi={queued} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 \
              oll=0 omem=0 tot-mem=0 events=r cmd={} user={} redir={} resp={} lib-name={} \
              lib-ver={}",
@@ -152,8 +155,9 @@ impl Client {
             last_used.elapsed().as_secs(),
             self.flags(),
             self.db.load(Ordering::Relaxed),
-            self.subscriptions.load(Ordering::Relaxed),
-            self.patterns.load(Ordering::Relaxed),
+            count(Kind::Channel),
+            count(Kind::Pattern),
+            count(Kind::Shard),
             command,
             lock(&self.user).name,
             self.redirect.load(Ordering::Relaxed),
@@ -196,8 +200,7 @@ impl Clients {
             last_subcommand: Mutex::default(),
             db: AtomicUsize::new(0),
             resp3: AtomicBool::new(false),
-            subscriptions: AtomicUsize::new(0),
-            patterns: AtomicUsize::new(0),
+            subscriptions: Default::default(),
             queued: AtomicUsize::new(0),
             is_waiting: AtomicBool::new(false),
             is_monitor: AtomicBool::new(false),

@@ -19,6 +19,7 @@ use crate::acl::{Denied, Refusal};
 use crate::client::{Client, lock};
 use crate::clock;
 use crate::commands::{ALL_KEYS, Args, Command, NO_SCRIPT, READ, Run, WRITE, index_of};
+use crate::pubsub::{Kind, Message};
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::store::{Databases, Effects, Held, Mode, Stop, Stripes, Txn, Wanted, engine_error};
@@ -159,7 +160,7 @@ impl Server {
         }
         // Before the state is looked at: no change between the two is missed.
         let of_scripts = self.remember_reads(caller, calls);
-        let listeners = |channel: &[u8]| self.pubsub.receivers(channel);
+        let listeners = |kind: Kind, channel: &[u8]| self.pubsub.receivers(kind, channel);
         let mut txn = match Txn::new(&databases, mode, self.now()) {
             Ok(txn) => txn,
             Err(error) => {
@@ -368,9 +369,8 @@ impl Server {
             for event in effects.events.drain(..) {
                 self.notify(&event);
             }
-            for (channel, message) in effects.messages.drain(..) {
-                self.pubsub.publish(&channel, &message);
-                self.replication.replicas.forward(&channel, &message);
+            for message in effects.messages.drain(..) {
+                self.send(&message);
             }
             if effects.ready.is_empty() || self.waiters.count() == 0 {
                 return wrote;
@@ -384,6 +384,19 @@ impl Server {
                 }
             }
         }
+    }
+
+    fn send(&self, message: &Message) {
+        let Message {
+            kind,
+            channel,
+            text,
+        } = message;
+        if *kind == Kind::Shard {
+            return self.pubsub.publish_to_shard(channel, text);
+        }
+        self.pubsub.publish(channel, text);
+        self.replication.replicas.forward(channel, text);
     }
 
     /// Runs the command of a client that waits. Returns the outcome if it had a reply.

@@ -8,6 +8,7 @@ use crate::acl::{Denied, Refusal, User};
 use crate::client::{Client, lock};
 use crate::cluster::Access;
 use crate::commands::{Args, Command, NO_SCRIPT, full_name};
+use crate::pubsub::{KINDS, Kind};
 use crate::resp::{Reply, error};
 use crate::server::Server;
 use crate::tracking::{Mode, Options};
@@ -54,8 +55,8 @@ pub(crate) struct Session {
     /// The server ends when the connection does.
     pub(crate) shuts_down: bool,
     pub(crate) replies: Replies,
-    pub(crate) channels: BTreeSet<Vec<u8>>,
-    pub(crate) patterns: BTreeSet<Vec<u8>>,
+    /// The names of each kind that the client listens to.
+    pub(crate) names: [BTreeSet<Vec<u8>>; KINDS.len()],
     pub(crate) queue: Option<Vec<Queued>>,
     /// The bytes of the queued commands.
     pub(crate) queued_bytes: usize,
@@ -84,8 +85,7 @@ impl Session {
             ends: false,
             shuts_down: false,
             replies: Replies::On,
-            channels: BTreeSet::new(),
-            patterns: BTreeSet::new(),
+            names: Default::default(),
             queue: None,
             queued_bytes: 0,
             queue_failed: false,
@@ -148,32 +148,30 @@ impl Session {
     }
 
     pub(crate) fn is_subscribed(&self) -> bool {
-        !self.channels.is_empty() || !self.patterns.is_empty()
+        self.names.iter().any(|it| !it.is_empty())
     }
 
-    pub(crate) fn subscriptions(&self) -> usize {
-        self.channels.len() + self.patterns.len()
+    /// The subscriptions that are counted together with those of a kind.
+    pub(crate) fn subscriptions(&self, kind: Kind) -> usize {
+        let [channels, patterns, shards] = self.names.each_ref().map(BTreeSet::len);
+        match kind {
+            Kind::Channel | Kind::Pattern => channels + patterns,
+            Kind::Shard => shards,
+        }
     }
 
-    /// Adds or removes a subscription. Returns true if that changed anything.
-    pub(crate) fn subscribe(&mut self, name: &[u8], by_pattern: bool, on: bool) -> bool {
-        let (names, counter) = match by_pattern {
-            true => (&mut self.patterns, &self.client.patterns),
-            false => (&mut self.channels, &self.client.subscriptions),
-        };
-        let changed = match on {
+    /// Adds or removes a subscription.
+    pub(crate) fn subscribe(&mut self, name: &[u8], kind: Kind, on: bool) {
+        let names = &mut self.names[kind as usize];
+        match on {
             true => names.insert(name.to_vec()),
             false => names.remove(name),
         };
-        counter.store(names.len(), Ordering::Relaxed);
+        self.client.subscriptions[kind as usize].store(names.len(), Ordering::Relaxed);
         match on {
-            true => self.server.pubsub.subscribe(&self.client, name, by_pattern),
-            false => self
-                .server
-                .pubsub
-                .unsubscribe(&self.client, name, by_pattern),
+            true => self.server.pubsub.subscribe(&self.client, name, kind),
+            false => self.server.pubsub.unsubscribe(&self.client, name, kind),
         }
-        changed
     }
 
     /// Begins to track, or tracks with other options.
@@ -254,14 +252,12 @@ impl Session {
     pub(crate) fn reset(&mut self) {
         self.discard();
         self.end_tracking();
-        for name in std::mem::take(&mut self.channels) {
-            self.server.pubsub.unsubscribe(&self.client, &name, false);
+        for kind in KINDS {
+            for name in std::mem::take(&mut self.names[kind as usize]) {
+                self.server.pubsub.unsubscribe(&self.client, &name, kind);
+            }
+            self.client.subscriptions[kind as usize].store(0, Ordering::Relaxed);
         }
-        for name in std::mem::take(&mut self.patterns) {
-            self.server.pubsub.unsubscribe(&self.client, &name, true);
-        }
-        self.client.subscriptions.store(0, Ordering::Relaxed);
-        self.client.patterns.store(0, Ordering::Relaxed);
         if self.client.is_monitor.swap(false, Ordering::Relaxed) {
             self.server.clients.monitors.fetch_sub(1, Ordering::Relaxed);
         }

@@ -1,6 +1,7 @@
 //! The server as clients see it, over a socket.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod channels;
 mod client;
 mod fields;
 mod kill;

@@ -133,8 +133,8 @@ pub(super) fn keys<'a>(command: &Command, args: Args<'a>) -> Vec<(&'a [u8], u8)>
 /// The channels of a call; true if they are patterns, which must be allowed as they are.
 pub(super) fn channels<'a>(command: &Command, args: Args<'a>) -> (Args<'a>, bool) {
     match command.name {
-        "publish" => (args.get(1..2).unwrap_or_default(), false),
-        "subscribe" => (&args[1..], false),
+        "publish" | "spublish" => (args.get(1..2).unwrap_or_default(), false),
+        "subscribe" | "ssubscribe" => (&args[1..], false),
         "psubscribe" => (&args[1..], true),
         _ => (&[], false),
     }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::{ArcSwap, Guard};
 
 use crate::client::lock;
-use crate::commands::{Args, Command, READ, WRITE};
+use crate::commands::{Args, Command, Keys, READ, WRITE};
 pub(crate) use map::{Map, Node};
 pub(crate) use slot::{SLOTS, slot};
 
@@ -72,13 +72,17 @@ impl Cluster {
     /// Checks that a command may run here. Returns the error if it may not.
     pub(crate) fn check(
         &self,
-        access: Access,
+        mut access: Access,
         command: &Command,
         args: Args<'_>,
     ) -> Result<(), String> {
         refuse_databases(command, args)?;
-        let reads = command.has(READ) && !command.has(WRITE);
-        self.check_keys(access, reads, &command.keys.of(args))
+        let mut reads = command.has(READ) && !command.has(WRITE);
+        if let Keys::Channels(_) = command.keys {
+            // Replicas have them, too.
+            (access.reads_replicas, reads) = (true, true);
+        }
+        self.check_keys(access, reads, &command.keys.with_slots(args))
     }
 
     /// Checks that keys are of one slot, and that it is here.

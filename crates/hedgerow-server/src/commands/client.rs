@@ -11,7 +11,6 @@ use crate::client::{Client, lock};
 use crate::number;
 use crate::resp::{Reply, error};
 use crate::session::{Replies, Session};
-use crate::store::{Answer, Txn};
 
 pub(super) fn ping(session: &mut Session, args: Args<'_>) -> Reply {
     match args {
@@ -194,13 +193,12 @@ fn set_info(client: &Client, args: Args<'_>) -> Reply {
 }
 
 fn is_of_type(client: &Client, kind: &[u8]) -> Option<bool> {
-    let subscribed =
-        client.subscriptions.load(Ordering::Relaxed) + client.patterns.load(Ordering::Relaxed);
+    let is_subscribed = client.is_subscribed();
     let is_primary = client.is_primary.load(Ordering::Relaxed);
     let is_replica = client.is_replica.load(Ordering::Relaxed);
     match kind {
-        it if is(it, "NORMAL") => Some(subscribed == 0 && !is_primary && !is_replica),
-        it if is(it, "PUBSUB") => Some(subscribed > 0),
+        it if is(it, "NORMAL") => Some(!is_subscribed && !is_primary && !is_replica),
+        it if is(it, "PUBSUB") => Some(is_subscribed),
         it if is(it, "MASTER") => Some(is_primary),
         it if is(it, "REPLICA") || is(it, "SLAVE") => Some(is_replica),
         _ => None,
@@ -314,81 +312,6 @@ fn unblock(session: &Session, args: Args<'_>) -> Reply {
             Reply::Integer(1)
         }
         _ => Reply::Integer(0),
-    }
-}
-
-// ---- channels ----
-
-pub(super) fn subscribe(session: &mut Session, args: Args<'_>) -> Reply {
-    change_subscriptions(session, "subscribe", &args[1..], (false, true))
-}
-
-pub(super) fn psubscribe(session: &mut Session, args: Args<'_>) -> Reply {
-    change_subscriptions(session, "psubscribe", &args[1..], (true, true))
-}
-
-pub(super) fn unsubscribe(session: &mut Session, args: Args<'_>) -> Reply {
-    let all: Vec<Vec<u8>> = session.channels.iter().cloned().collect();
-    remove_subscriptions(session, "unsubscribe", (args, &all), false)
-}
-
-pub(super) fn punsubscribe(session: &mut Session, args: Args<'_>) -> Reply {
-    let all: Vec<Vec<u8>> = session.patterns.iter().cloned().collect();
-    remove_subscriptions(session, "punsubscribe", (args, &all), true)
-}
-
-fn remove_subscriptions(
-    session: &mut Session,
-    name: &str,
-    (args, all): (Args<'_>, &[Vec<u8>]),
-    by_pattern: bool,
-) -> Reply {
-    if args.len() > 1 {
-        return change_subscriptions(session, name, &args[1..], (by_pattern, false));
-    }
-    if all.is_empty() {
-        let left = Reply::count(session.subscriptions());
-        return Reply::Push(vec![Reply::bulk(name), Reply::Null, left]);
-    }
-    let all: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
-    change_subscriptions(session, name, &all, (by_pattern, false))
-}
-
-fn change_subscriptions(
-    session: &mut Session,
-    word: &str,
-    names: Args<'_>,
-    (by_pattern, on): (bool, bool),
-) -> Reply {
-    let told = names.iter().map(|name| {
-        session.subscribe(name, by_pattern, on);
-        let count = Reply::count(session.subscriptions());
-        Reply::Push(vec![Reply::bulk(word), Reply::bulk(name), count])
-    });
-    Reply::Several(told.collect())
-}
-
-pub(super) fn publish(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    Ok(Reply::count(txn.publish(args[1], args[2])))
-}
-
-pub(super) fn pubsub(session: &mut Session, args: Args<'_>) -> Reply {
-    let pubsub = &session.server.pubsub;
-    match (args[1], args.len()) {
-        (it, 2 | 3) if is(it, "CHANNELS") => Reply::bulks(pubsub.channels(args.get(2).copied())),
-        (it, _) if is(it, "NUMSUB") => {
-            let counts = args[2..].iter().map(|channel| {
-                let count = Reply::count(pubsub.listeners_of(channel));
-                (Reply::bulk(channel), count)
-            });
-            Reply::Array(counts.flat_map(|(name, count)| [name, count]).collect())
-        }
-        (it, 2) if is(it, "NUMPAT") => Reply::count(pubsub.patterns()),
-        (it, _) if is(it, "SHARDCHANNELS") || is(it, "SHARDNUMSUB") => Reply::Array(Vec::new()),
-        (it, 2) if is(it, "HELP") => {
-            Reply::bulks(["PUBSUB CHANNELS [pattern]|NUMSUB [channel ...]|NUMPAT. About channels."])
-        }
-        _ => error(super::wrong_subcommand(args)),
     }
 }
 

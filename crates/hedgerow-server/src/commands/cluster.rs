@@ -5,6 +5,7 @@ use hedgerow::KEY_BYTES_MAX;
 use super::arguments::{integer, is};
 use super::{Args, wrong_subcommand};
 use crate::cluster::{Cluster, DISABLED, Map, Node, SLOTS, slot};
+use crate::pubsub::Kind;
 use crate::resp::{Reply, error};
 use crate::server::Server;
 use crate::session::Session;
@@ -263,11 +264,17 @@ fn keys_in_slot(server: &Server, wanted: &[u8], most: i64) -> Answer<Vec<Vec<u8>
     })
 }
 
-/// Sends those on who wait for keys that are at another server now.
+/// Sends those on who wait for keys that are at another server now, and cuts those off who listen
+/// to channels there.
 pub(crate) async fn redirect_waiters(server: std::sync::Arc<Server>) {
     let Some(cluster) = &server.cluster else {
         return;
     };
+    let is_away = |name: &[u8]| cluster.map().route(slot(name), true).is_err();
+    let channels = server.pubsub.names(Kind::Shard, None);
+    for channel in channels.iter().filter(|it| is_away(it)) {
+        server.pubsub.end_listeners(channel);
+    }
     loop {
         let mut is_done = true;
         for (db, key) in server.waiters.keys() {

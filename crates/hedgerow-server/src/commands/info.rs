@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Args, COMMANDS};
 use crate::client::lock;
+use crate::pubsub::Kind;
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::session::Session;
@@ -186,9 +187,16 @@ fn stats(server: &Server) -> String {
         ("evicted_keys", "0".to_owned()),
         (
             "pubsub_channels",
-            server.pubsub.channels(None).len().to_string(),
+            server.pubsub.count(Kind::Channel).to_string(),
         ),
-        ("pubsub_patterns", server.pubsub.patterns().to_string()),
+        (
+            "pubsub_patterns",
+            server.pubsub.count(Kind::Pattern).to_string(),
+        ),
+        (
+            "pubsubshard_channels",
+            server.pubsub.count(Kind::Shard).to_string(),
+        ),
         ("tracking_total_keys", tracking.keys.to_string()),
         ("tracking_total_items", tracking.items.to_string()),
         ("tracking_total_prefixes", tracking.prefixes.to_string()),

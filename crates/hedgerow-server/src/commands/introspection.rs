@@ -57,6 +57,7 @@ pub(super) fn command(_session: &mut Session, args: Args<'_>) -> Reply {
 fn facts(command: &Command) -> Reply {
     let (first, last, step) = match command.keys {
         Keys::Range(first, last, step) => (first, last, step),
+        Keys::Channels(last) => (1, last, 1),
         Keys::AndStored | Keys::Counted(_, true) => (1, 1, 1),
         Keys::None | Keys::Streams | Keys::Counted(_, false) => (0, 0, 0),
     };
@@ -116,7 +117,7 @@ fn keys_of(args: Args<'_>, with_flags: bool) -> Reply {
     let Some(command) = find(args[0]) else {
         return error("ERR Invalid command specified");
     };
-    if command.keys == Keys::None {
+    if matches!(command.keys, Keys::None | Keys::Channels(_)) {
         return error("ERR The command has no key arguments");
     }
     if !command.takes(args.len()) {

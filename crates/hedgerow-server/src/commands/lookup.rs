@@ -4,7 +4,27 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::Command;
-use super::table::{COMMANDS, GROUPS};
+use super::table::COMMANDS;
+
+/// The groups of the table, each with its first command.
+const GROUPS: &[(&str, &str)] = &[
+    ("get", "string"),
+    ("getbit", "bitmap"),
+    ("del", "generic"),
+    ("hset", "hash"),
+    ("lpush", "list"),
+    ("sadd", "set"),
+    ("zadd", "sorted-set"),
+    ("multi", "transactions"),
+    ("subscribe", "pubsub"),
+    ("ping", "connection"),
+    ("info", "server"),
+    ("eval", "scripting"),
+    ("pfadd", "hyperloglog"),
+    ("xadd", "stream"),
+    ("geoadd", "geo"),
+    ("cluster", "cluster"),
+];
 
 fn indexes() -> &'static HashMap<&'static str, usize> {
     static INDEXES: OnceLock<HashMap<&'static str, usize>> = OnceLock::new();

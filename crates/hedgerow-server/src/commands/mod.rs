@@ -5,6 +5,7 @@
 
 mod arguments;
 mod bits;
+mod channels;
 mod cluster;
 mod expiry;
 mod fields;
@@ -315,15 +316,26 @@ pub(crate) enum Keys {
     Streams,
     /// The first argument, and the one behind the last `STORE` or `STOREDIST`.
     AndStored,
+    /// There are none, but channels of shards, which have slots: from the first argument to this
+    /// place.
+    Channels(i32),
 }
 
 impl Keys {
     pub(crate) const ONE: Keys = Keys::Range(1, 1, 1);
 
+    /// The arguments that have slots: the keys, or channels.
+    pub(crate) fn with_slots<'a>(self, args: Args<'a>) -> Vec<&'a [u8]> {
+        match self {
+            Keys::Channels(last) => Keys::Range(1, last, 1).of(args),
+            keys => keys.of(args),
+        }
+    }
+
     /// The keys among these arguments; those that are there, if the arguments are wrong.
     pub(crate) fn of<'a>(self, args: Args<'a>) -> Vec<&'a [u8]> {
         match self {
-            Keys::None => Vec::new(),
+            Keys::None | Keys::Channels(_) => Vec::new(),
             Keys::Range(first, last, step) => {
                 let last = match last {
                     ..0 => args.len() as i32 + last,

@@ -5,7 +5,7 @@ use super::{
     PUBSUB, READ, Run, Special, WRITE,
 };
 use super::{
-    administration, bits, client, cluster, config, dump, expiry, geo, hash_expiry, hashes,
+    administration, bits, channels, client, cluster, config, dump, expiry, geo, hash_expiry, hashes,
     hyperloglog, info, introspection, keys, lists, lua, scan, sets, slow_log, sort, stream_claims,
     stream_groups, stream_info, streams, strings, users, zset_range, zset_store, zsets,
 };
@@ -369,17 +369,23 @@ pub(crate) static COMMANDS: &[Command] = &[
     row(("unwatch", 1), FAST, Keys::None, Run::Session(administration::unwatch),
         "Forgets the watched keys."),
     // ---- pubsub ----
-    row(("subscribe", -2), PUBSUB, Keys::None, Run::Session(client::subscribe),
+    row(("subscribe", -2), PUBSUB, Keys::None, Run::Session(channels::subscribe),
         "Listens to channels."),
-    row(("unsubscribe", -1), PUBSUB, Keys::None, Run::Session(client::unsubscribe),
+    row(("unsubscribe", -1), PUBSUB, Keys::None, Run::Session(channels::unsubscribe),
         "Stops listening to channels."),
-    row(("psubscribe", -2), PUBSUB, Keys::None, Run::Session(client::psubscribe),
+    row(("psubscribe", -2), PUBSUB, Keys::None, Run::Session(channels::psubscribe),
         "Listens to the channels that match patterns."),
-    row(("punsubscribe", -1), PUBSUB, Keys::None, Run::Session(client::punsubscribe),
+    row(("punsubscribe", -1), PUBSUB, Keys::None, Run::Session(channels::punsubscribe),
         "Stops listening by patterns."),
-    row(("publish", 3), FAST, Keys::None, Run::Data(client::publish),
+    row(("ssubscribe", -2), PUBSUB, Keys::Channels(-1), Run::Session(channels::ssubscribe),
+        "Listens to channels of a shard."),
+    row(("sunsubscribe", -1), PUBSUB, Keys::Channels(-1), Run::Session(channels::sunsubscribe),
+        "Stops listening to channels of a shard."),
+    row(("spublish", 3), FAST, Keys::Channels(1), Run::Data(channels::spublish),
+        "Sends a message to a channel of a shard, at this server."),
+    row(("publish", 3), FAST, Keys::None, Run::Data(channels::publish),
         "Sends a message to a channel."),
-    row(("pubsub", -2), 0, Keys::None, Run::Session(client::pubsub),
+    row(("pubsub", -2), 0, Keys::None, Run::Session(channels::pubsub),
         "Tells who listens."),
     // ---- connection ----
     row(("ping", -1), FAST, Keys::None, Run::Session(client::ping),
@@ -540,24 +546,4 @@ pub(crate) static COMMANDS: &[Command] = &[
         "Sends the connection on to the primary again."),
     row(("asking", 1), FAST, Keys::None, Run::Session(cluster::asking),
         "Runs the next command here, whatever the map of slots says."),
-];
-
-/// The groups of the table, each with its first command.
-pub(super) const GROUPS: &[(&str, &str)] = &[
-    ("get", "string"),
-    ("getbit", "bitmap"),
-    ("del", "generic"),
-    ("hset", "hash"),
-    ("lpush", "list"),
-    ("sadd", "set"),
-    ("zadd", "sorted-set"),
-    ("multi", "transactions"),
-    ("subscribe", "pubsub"),
-    ("ping", "connection"),
-    ("info", "server"),
-    ("eval", "scripting"),
-    ("pfadd", "hyperloglog"),
-    ("xadd", "stream"),
-    ("geoadd", "geo"),
-    ("cluster", "cluster"),
 ];

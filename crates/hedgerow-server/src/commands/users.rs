@@ -7,6 +7,7 @@ use super::{Args, COMMANDS, find, full_name, full_names};
 use crate::acl::{CATEGORIES, DEFAULT, Denied, Description, Refusal, User, is_of};
 use crate::client::lock;
 use crate::number;
+use crate::pubsub::Kind;
 use crate::resp::{Reply, error};
 use crate::server::Server;
 use crate::session::Session;
@@ -274,7 +275,7 @@ impl Server {
     fn end_listener(&self, client: &crate::client::Client, user: &User) {
         let rules = user.rules();
         let mut names = self.pubsub.names_of(client).into_iter();
-        if names.any(|(name, by_pattern)| !rules.allows_channel(&name, by_pattern)) {
+        if names.any(|(name, kind)| !rules.allows_channel(&name, kind == Kind::Pattern)) {
             client.kill();
         }
     }

@@ -1,6 +1,7 @@
 //! The things to do when the writes of commands are committed.
 
 use crate::acl::Denied;
+use crate::pubsub::Message;
 
 /// A change that others may be told of.
 #[derive(Debug, Clone)]
@@ -16,7 +17,7 @@ pub(crate) struct Event {
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     /// Messages for channels.
-    pub(crate) messages: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) messages: Vec<Message>,
     /// The keys that have changed, for those who watch them.
     pub(crate) touched: Vec<(usize, Vec<u8>)>,
     /// The keys that have something for those who wait.

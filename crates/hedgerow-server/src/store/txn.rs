@@ -18,6 +18,7 @@ use super::meta::{Kind, Meta};
 use super::stripes::Stripes;
 use crate::acl::Rules;
 use crate::cluster::Cluster;
+use crate::pubsub::{Kind, Message};
 
 /// The most elements that a command walks over in memory mode: they are in a few pages.
 const SCANNED_IN_MEMORY_MAX: u64 = 64;
@@ -98,7 +99,7 @@ pub(crate) enum Mode {
 }
 
 /// Counts those who listen to a channel.
-pub(crate) type Listeners<'a> = dyn Fn(&[u8]) -> usize + Sync + 'a;
+pub(crate) type Listeners<'a> = dyn Fn(Kind, &[u8]) -> usize + Sync + 'a;
 
 /// A key that must be read before a command can run.
 pub(crate) type Wanted = (Keyspace, Vec<u8>);
@@ -561,10 +562,14 @@ impl<'a> Txn<'a> {
     }
 
     /// Sends a message when the writes are committed. Returns how many listen now.
-    pub(crate) fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
-        let messages = &mut self.effects.messages;
-        messages.push((channel.to_vec(), message.to_vec()));
-        self.listeners.map_or(0, |count| count(channel))
+    pub(crate) fn publish(&mut self, kind: Kind, channel: &[u8], text: &[u8]) -> usize {
+        let (to, text) = (channel.to_vec(), text.to_vec());
+        self.effects.messages.push(Message {
+            kind,
+            channel: to,
+            text,
+        });
+        self.listeners.map_or(0, |count| count(kind, channel))
     }
 
     /// Notes an event of an entry's key.

@@ -112,6 +112,14 @@ fn a_client_is_sent_to_the_server_of_its_key() {
     assert_eq!(spare.call("SET bar 1"), servers.moved(5061, 0));
     spare.call("READWRITE");
     assert_eq!(spare.call("GET bar"), servers.moved(5061, 0));
+    // Channels of shards have slots, too; they are also at replicas.
+    let here = Value::Array(vec![bulk("ssubscribe"), bulk("bar"), int(1)]);
+    assert_eq!(south.call("SSUBSCRIBE bar"), servers.moved(5061, 0));
+    assert_eq!(south.call("SPUBLISH bar x"), servers.moved(5061, 0));
+    assert_eq!(north.call("SSUBSCRIBE bar foo"), cross);
+    assert_eq!(spare.call("SSUBSCRIBE bar"), here);
+    assert_eq!(north.call("SPUBLISH bar x"), int(0));
+    spare.call("RESET");
     // For one command.
     north.call("ASKING");
     assert_eq!(north.call("GET foo"), Value::Null);
@@ -271,8 +279,11 @@ fn slots_move_to_another_server_with_their_keys() {
         .contains("blocked_clients:1")
     {}
 
+    let mut listener = servers.served[0].client();
+    listener.call("SSUBSCRIBE {bar}channel");
     servers.load("0-5000 5100-8191", SOUTH);
     assert_eq!(waiting.receive(), error("CLUSTERDOWN Hash slot not served"));
+    assert_eq!(listener.try_receive(), None);
     assert_eq!(
         north.call("GET a{bar}"),
         error("CLUSTERDOWN Hash slot not served")
