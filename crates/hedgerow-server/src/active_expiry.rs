@@ -43,6 +43,9 @@ static EXPIRE_FIELDS_DUE: Command = removal(
 pub(crate) async fn run(server: Arc<Server>) {
     loop {
         let mut pause = PAUSE;
+        while server.pause.is_on(false) {
+            tokio::time::sleep(PAUSE).await;
+        }
         // A replica hides what has expired, and its primary removes it.
         while server.replication.is_replica() || server.replication.is_loading() {
             tokio::time::sleep(PAUSE).await;

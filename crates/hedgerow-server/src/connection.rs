@@ -209,6 +209,13 @@ impl Connection {
             if self.session.ends || self.session.client.is_killed() {
                 break;
             }
+            if self.is_paused(args) {
+                self.run_calls(&mut calls).await;
+                self.write(stream).await?;
+                let client = self.session.client.clone();
+                let pause = &self.session.server.pause;
+                pause.wait(&client, || self.is_paused(args)).await;
+            }
             let command = self.admit(args);
             let runs_together = |it: &'static Command| {
                 it.is_data() && self.session.queue.is_none() && !it.has(BLOCKING)
@@ -248,6 +255,12 @@ impl Connection {
         }
         self.run_calls(&mut calls).await;
         Ok(())
+    }
+
+    /// Returns true if a request has to wait for the end of a pause.
+    fn is_paused(&self, args: Args<'_>) -> bool {
+        let pause = &self.session.server.pause;
+        pause.is_on(false) && find(args[0]).is_some_and(|it| pause.stops(&self.session, it))
     }
 
     fn reply(&mut self, reply: &Reply) {

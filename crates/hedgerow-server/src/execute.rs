@@ -176,6 +176,7 @@ impl Server {
         txn.cluster = self.cluster.as_deref();
         txn.listeners = Some(&listeners);
         txn.tells_events = !self.config.events().is_empty();
+        txn.shows_calls = self.clients.monitors.load(Ordering::Relaxed) > 0;
         let mut replies = Vec::with_capacity(calls.len());
         let next = self.run_over(&mut txn, caller, calls, &mut replies);
         if caller.atomic.is_some() && !matches!(next, Next::Done) {
@@ -365,6 +366,10 @@ impl Server {
             let fields = std::mem::take(&mut effects.expired_fields) as u64;
             if fields > 0 {
                 self.expired_fields.fetch_add(fields, Ordering::Relaxed);
+            }
+            for (db, args) in effects.calls.drain(..) {
+                let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+                self.clients.monitor(db, "lua", &args);
             }
             for event in effects.events.drain(..) {
                 self.notify(&event);

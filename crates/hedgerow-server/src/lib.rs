@@ -29,6 +29,7 @@ mod freed_memory;
 mod glob;
 mod monitoring;
 mod number;
+mod pause;
 mod pubsub;
 mod rdb;
 mod replication;

@@ -18,6 +18,7 @@ use crate::cluster::Cluster;
 use crate::commands::config::{Config, Fsync};
 use crate::commands::slow_log::SlowLog;
 use crate::commands::{Args, COMMANDS};
+use crate::pause::Pause;
 use crate::pubsub::PubSub;
 use crate::replication::Replication;
 use crate::resp::{Reply, error};
@@ -76,6 +77,7 @@ pub(crate) struct Server {
     pub(crate) pubsub: PubSub,
     pub(crate) watches: Watches,
     pub(crate) tracking: Tracking,
+    pub(crate) pause: Pause,
     pub(crate) waiters: Waiters,
     pub(crate) config: Config,
     pub(crate) acl: Acl,
@@ -129,6 +131,7 @@ impl Server {
             pubsub: PubSub::default(),
             watches: Watches::default(),
             tracking: Tracking::default(),
+            pause: Pause::default(),
             waiters: Waiters::default(),
             slow_log: SlowLog::new(&config),
             config,

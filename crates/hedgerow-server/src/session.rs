@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::acl::{Denied, Refusal, User};
 use crate::client::{Client, lock};
 use crate::cluster::Access;
-use crate::commands::{Args, Command, NO_SCRIPT, full_name};
+use crate::commands::{Args, Command, NO_SCRIPT, full_name, subcommand, wrong_subcommand};
 use crate::pubsub::{KINDS, Kind};
 use crate::resp::{Reply, error};
 use crate::server::Server;
@@ -112,6 +112,11 @@ impl Session {
         let Err(denied) = self.user.check(command, args) else {
             return Ok(());
         };
+        let is_unknown = args.len() > 1 && subcommand(command, args).is_none();
+        if matches!(denied, Denied::Command) && command.has_subcommands() && is_unknown {
+            // As in Redis: that it is not there, and not that it is not allowed.
+            return Err(error(wrong_subcommand(args)));
+        }
         let name = full_name(command, args);
         let text = match denied {
             Denied::Command => {

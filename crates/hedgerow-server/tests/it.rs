@@ -6,6 +6,7 @@ mod client;
 mod fields;
 mod kill;
 mod linearizable;
+mod pause;
 mod replicas;
 mod scripts;
 mod slots;
@@ -101,7 +102,11 @@ fn the_database_is_closed_before_the_last_connection() {
     let dir = tempfile::tempdir().unwrap();
     let served = Served::begin(dir.path());
     let mut client = served.client();
-    for wrong in ["SHUTDOWN SAVE NOSAVE", "SHUTDOWN SOON", "SHUTDOWN ABORT NOW"] {
+    for wrong in [
+        "SHUTDOWN SAVE NOSAVE",
+        "SHUTDOWN SOON",
+        "SHUTDOWN ABORT NOW",
+    ] {
         assert_eq!(client.call(wrong).to_string(), "-ERR syntax error");
     }
     let aborted = client.call("SHUTDOWN ABORT").to_string();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::Args;
 use super::arguments::is;
@@ -138,6 +139,11 @@ pub(super) fn client(session: &mut Session, args: Args<'_>) -> Reply {
         (it, _) if is(it, "LIST") => list(session, args),
         (it, 3..) if is(it, "KILL") => kill(session, &args[2..]),
         (it, 3 | 4) if is(it, "UNBLOCK") => unblock(session, args),
+        (it, 3 | 4) if is(it, "PAUSE") => pause(session, &args[2..]),
+        (it, 2) if is(it, "UNPAUSE") => {
+            session.server.pause.end();
+            Reply::OK
+        }
         (it, 3) if is(it, "REPLY") => match args[2] {
             it if is(it, "ON") => {
                 session.replies = Replies::On;
@@ -165,10 +171,29 @@ pub(super) fn client(session: &mut Session, args: Args<'_>) -> Reply {
         (it, 3) if is(it, "CACHING") => tracking::caching(session, args),
         (it, 2) if is(it, "HELP") => Reply::bulks([
             "CLIENT ID|GETNAME|SETNAME|SETINFO|INFO|LIST|KILL|UNBLOCK|REPLY. About connections.",
+            "CLIENT PAUSE timeout [WRITE|ALL]|UNPAUSE. About a time without commands.",
             "CLIENT TRACKING|TRACKINGINFO|CACHING|GETREDIR. About copies of values.",
         ]),
         _ => error(super::wrong_subcommand(args)),
     }
+}
+
+/// `timeout [WRITE|ALL]`, in milliseconds.
+fn pause(session: &Session, args: Args<'_>) -> Reply {
+    let millis = match number::integer(args[0]) {
+        None => return error("ERR timeout is not an integer or out of range"),
+        Some(..0) => return error("ERR timeout is negative"),
+        Some(millis) => millis as u64,
+    };
+    let of_all = match args.get(1) {
+        None => true,
+        Some(it) if is(it, "ALL") => true,
+        Some(it) if is(it, "WRITE") => false,
+        Some(_) => return error("ERR CLIENT PAUSE mode must be WRITE or ALL"),
+    };
+    let time = Duration::from_millis(millis);
+    session.server.pause.begin(time, of_all);
+    Reply::OK
 }
 
 fn set_info(client: &Client, args: Args<'_>) -> Reply {
@@ -288,6 +313,8 @@ pub(super) fn end(session: &mut Session, client: &Arc<Client>) {
     if client.id == session.client.id {
         session.ends = true;
     } else {
+        // Others are to see at once that it is gone.
+        session.server.clients.remove(client);
         client.kill();
     }
 }

@@ -217,6 +217,19 @@ pub(super) fn memory(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         let count = Reply::Integer(txn.size(db)?);
         return Ok(Reply::Map(vec![(Reply::bulk("keys.count"), count)]));
     }
+    if is(args[1], "MALLOC-STATS") && args.len() == 2 {
+        let of_engine = txn.databases().db().stats().memory;
+        return Ok(Reply::Text(format!("{of_engine:#?}")));
+    }
+    if is(args[1], "PURGE") && args.len() == 2 {
+        // Freed memory goes back by itself.
+        return Ok(Reply::OK);
+    }
+    if is(args[1], "HELP") {
+        return Ok(Reply::bulks([
+            "MEMORY DOCTOR|MALLOC-STATS|PURGE|STATS|USAGE <key>. Tells about memory.",
+        ]));
+    }
     if !is(args[1], "USAGE") || args.len() < 3 {
         return Err(Stop::reply(super::wrong_subcommand(args)));
     }

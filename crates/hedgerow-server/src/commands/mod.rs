@@ -187,12 +187,14 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
             "list",
             "no-evict",
             "no-touch",
+            "pause",
             "reply",
             "setinfo",
             "setname",
             "tracking",
             "trackinginfo",
             "unblock",
+            "unpause",
         ],
     ),
     (
@@ -231,7 +233,10 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
             "delete", "dump", "flush", "help", "kill", "list", "load", "restore", "stats",
         ],
     ),
-    ("memory", &["doctor", "stats", "usage"]),
+    (
+        "memory",
+        &["doctor", "help", "malloc-stats", "purge", "stats", "usage"],
+    ),
     (
         "object",
         &["encoding", "freq", "help", "idletime", "refcount"],

@@ -99,6 +99,10 @@ impl Calls<'_, '_> {
         if let Some(text) = self.txn.refusal.filter(|_| command.has(WRITE)) {
             return Err(Stop::reply(text));
         }
+        if self.txn.shows_calls {
+            let call = args.iter().map(|it| it.to_vec()).collect();
+            self.txn.effects.calls.push((self.txn.db, call));
+        }
         match command.run {
             Run::Data(run) => {
                 if !self.only_reads && !self.txn.holds_all(&command.keys.of(args)) {

@@ -5,9 +5,10 @@ use super::{
     PUBSUB, READ, Run, Special, WRITE,
 };
 use super::{
-    administration, bits, channels, client, cluster, config, dump, expiry, geo, hash_expiry, hashes,
-    hyperloglog, info, introspection, keys, lists, lua, scan, sets, slow_log, sort, stream_claims,
-    stream_groups, stream_info, streams, strings, users, zset_range, zset_store, zsets,
+    administration, bits, channels, client, cluster, config, dump, expiry, geo, hash_expiry,
+    hashes, hyperloglog, info, introspection, keys, lists, lua, scan, sets, slow_log, sort,
+    stream_claims, stream_groups, stream_info, streams, strings, users, zset_range, zset_store,
+    zsets,
 };
 
 const fn row(
@@ -423,6 +424,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         "Shows all commands."),
     row(("acl", -2), ADMIN, Keys::None, Run::Session(users::acl),
         "Makes users and says what they may do."),
+    row(("lolwut", -1), READ | FAST, Keys::None, Run::Session(administration::lolwut),
+        "Tells the version."),
     row(("latency", -2), ADMIN | NO_EFFECT, Keys::None, Run::Session(administration::latency),
         "No latencies are collected but those of SLOWLOG."),
     row(("dbsize", 1), READ | ALL_KEYS, Keys::None, Run::Data(scan::dbsize),
@@ -442,7 +445,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     row(("shutdown", -1), ADMIN | NO_MULTI, Keys::None, Run::Connection(Special::Shutdown),
         "Ends the server."),
     row(("debug", -2), ADMIN, Keys::None, Run::Connection(Special::Debug),
-        "Sleeps."),
+        "Sleeps, or answers with an error."),
     row(("bgrewriteaof", -1), 0, Keys::None, Run::Refused,
         "The log needs no rewriting: flushes end it."),
     row(("replicaof", 3), ADMIN | NO_SCRIPT, Keys::None, Run::Connection(Special::ReplicaOf),

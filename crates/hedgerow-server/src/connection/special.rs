@@ -320,7 +320,8 @@ async fn debug(args: Args<'_>) -> Reply {
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
             Reply::OK
         }
-        _ => error("ERR DEBUG knows SLEEP and a number of seconds only"),
+        _ if is("ERROR") && args.len() == 3 => error(String::from_utf8_lossy(args[2])),
+        _ => error("ERR DEBUG knows SLEEP with a number of seconds, and ERROR with a text"),
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Effects {
     /// The keys that have something for those who wait.
     pub(crate) ready: Vec<(usize, Vec<u8>)>,
     pub(crate) events: Vec<Event>,
+    /// The calls of scripts with their databases, for those who watch all calls.
+    pub(crate) calls: Vec<(usize, Vec<Vec<u8>>)>,
     /// The calls of scripts that the user may not make, with the names of the commands.
     pub(crate) denied: Vec<(Denied, String)>,
     /// The fields that were removed since they had expired.
@@ -36,7 +38,7 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    pub(super) fn lengths(&self) -> [usize; 6] {
+    pub(super) fn lengths(&self) -> [usize; 7] {
         [
             self.touched.len(),
             self.ready.len(),
@@ -44,16 +46,18 @@ impl Effects {
             self.messages.len(),
             self.denied.len(),
             self.expired_fields,
+            self.calls.len(),
         ]
     }
 
-    pub(super) fn truncate(&mut self, to: [usize; 6]) {
+    pub(super) fn truncate(&mut self, to: [usize; 7]) {
         self.touched.truncate(to[0]);
         self.ready.truncate(to[1]);
         self.events.truncate(to[2]);
         self.messages.truncate(to[3]);
         self.denied.truncate(to[4]);
         self.expired_fields = to[5];
+        self.calls.truncate(to[6]);
     }
 
     pub(crate) fn append(&mut self, mut other: Effects) {
@@ -61,6 +65,7 @@ impl Effects {
         self.ready.append(&mut other.ready);
         self.events.append(&mut other.events);
         self.messages.append(&mut other.messages);
+        self.calls.append(&mut other.calls);
         self.expired_fields += other.expired_fields;
         self.changed.append(&mut other.changed);
         self.flushed |= other.flushed;

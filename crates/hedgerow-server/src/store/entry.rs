@@ -52,8 +52,8 @@ impl Txn<'_> {
         if expiring.count == 0 || expiring.count < meta.count || expiring.next > self.now {
             return Ok(None);
         }
-        let last = self.scan(db, Space::Ordered, elements(meta.version), 1)?;
-        let last = last.rev().next().transpose()?;
+        let mut times = self.scan(db, Space::Ordered, elements(meta.version), 1)?;
+        let last = times.next_back().transpose()?;
         let time = last.and_then(|(key, _)| {
             let bytes = key.get(8..16)?.try_into().ok()?;
             Some(u64::from_be_bytes(bytes))

@@ -18,7 +18,7 @@ use super::meta::{Kind, Meta};
 use super::stripes::Stripes;
 use crate::acl::Rules;
 use crate::cluster::Cluster;
-use crate::pubsub::{Kind, Message};
+use crate::pubsub::{self, Message};
 
 /// The most elements that a command walks over in memory mode: they are in a few pages.
 const SCANNED_IN_MEMORY_MAX: u64 = 64;
@@ -99,7 +99,7 @@ pub(crate) enum Mode {
 }
 
 /// Counts those who listen to a channel.
-pub(crate) type Listeners<'a> = dyn Fn(Kind, &[u8]) -> usize + Sync + 'a;
+pub(crate) type Listeners<'a> = dyn Fn(pubsub::Kind, &[u8]) -> usize + Sync + 'a;
 
 /// A key that must be read before a command can run.
 pub(crate) type Wanted = (Keyspace, Vec<u8>);
@@ -107,7 +107,7 @@ pub(crate) type Wanted = (Keyspace, Vec<u8>);
 /// The place to which a command is undone.
 struct Begin {
     savepoint: Savepoint,
-    effects: [usize; 6],
+    effects: [usize; 7],
     sizes: [i64; super::databases::DATABASES],
     db: usize,
 }
@@ -127,6 +127,8 @@ pub(crate) struct Txn<'a> {
     pub(crate) held: Held,
     /// Someone may listen to changes of keys.
     pub(crate) tells_events: bool,
+    /// Someone watches all calls.
+    pub(crate) shows_calls: bool,
     /// The number of those who listen to a channel.
     pub(crate) listeners: Option<&'a Listeners<'a>>,
     /// Milliseconds since 1970, the same for all commands.
@@ -161,6 +163,7 @@ impl<'a> Txn<'a> {
             begin: None,
             held: Held::Some(Vec::new()),
             tells_events: true,
+            shows_calls: false,
             listeners: None,
             now,
             db: 0,
@@ -209,7 +212,6 @@ impl<'a> Txn<'a> {
         }
     }
 
-    #[cfg(feature = "lua")]
     pub(crate) fn databases(&self) -> &'a Databases {
         self.databases
     }
@@ -562,7 +564,7 @@ impl<'a> Txn<'a> {
     }
 
     /// Sends a message when the writes are committed. Returns how many listen now.
-    pub(crate) fn publish(&mut self, kind: Kind, channel: &[u8], text: &[u8]) -> usize {
+    pub(crate) fn publish(&mut self, kind: pubsub::Kind, channel: &[u8], text: &[u8]) -> usize {
         let (to, text) = (channel.to_vec(), text.to_vec());
         self.effects.messages.push(Message {
             kind,

@@ -7,6 +7,28 @@ use crate::client::{Value, bulk, int};
 const ADD: &str = "for i = 1, 10 do redis.call('incrby', 'k' .. i % 3, 1) end";
 
 #[test]
+fn the_calls_of_a_script_are_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut watcher, mut client) = (served.client(), served.client());
+    watcher.call("MONITOR");
+    let script =
+        "redis.call('SELECT', '3') redis.pcall('INCR', 'k', 'x') return redis.call('GET', 'k')";
+    assert_eq!(client.call_words(&["EVAL", script, "0"]), Value::Null);
+    client.call("PING");
+    for expected in [
+        "] \"EVAL\" ",
+        "[0 lua] \"SELECT\" \"3\"",
+        "[3 lua] \"GET\" \"k\"",
+        "] \"PING\"",
+    ] {
+        let found = watcher.receive().to_string();
+        assert!(found.contains(expected), "{found}");
+    }
+    served.end();
+}
+
+#[test]
 fn scripts_that_name_no_keys_lose_no_update() {
     let dir = tempfile::tempdir().unwrap();
     let served = Served::begin(dir.path());
