@@ -6,6 +6,8 @@ hedgerow=${HEDGEROW:-$target/release/hedgerow}
 
 # start ARGUMENT...: starts a server of $scratch/db, and sets `server`, its process, and `port`.
 start() {
+  # A server before this one has written its line.
+  rm -f "$scratch/ready"
   touch "$scratch/ready"
   "$hedgerow" serve --db "$scratch/db" --port 0 "$@" >"$scratch/ready" &
   server=$!
