@@ -11,6 +11,11 @@
 //! thread, so that they leave the other processors to the server. Every reply is compared with the
 //! expected one. Keys are drawn at random; what happens in the warm seconds is not counted.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "durations of requests are measured"
+)]
+
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -173,7 +178,8 @@ async fn get(address: String, keys: u64, tasks: u64, all: Arc<Measured>) -> Resu
             let (mut request, mut expected, mut found) = (Vec::new(), Vec::new(), Vec::new());
             loop {
                 let index = fastrand::u64(..keys);
-                (request.clear(), expected.clear());
+                request.clear();
+                expected.clear();
                 append(&mut request, &[b"GET", &key(index)]);
                 append_bulk(&mut expected, &value(index));
                 let began = Instant::now();

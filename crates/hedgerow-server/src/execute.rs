@@ -173,8 +173,7 @@ impl Server {
         (txn.db, txn.resp3, txn.is_waiting) = (caller.db, caller.resp3, caller.is_waiting);
         (txn.held, txn.refusal) = (held, self.refusal_of(writes, caller.client.is_some()));
         txn.rules = caller.client.and_then(|it| lock(&it.user).limits());
-        txn.cluster = self.cluster.as_deref();
-        txn.listeners = Some(&listeners);
+        (txn.cluster, txn.listeners) = (self.cluster.as_deref(), Some(&listeners));
         txn.tells_events = !self.config.events().is_empty();
         txn.shows_calls = self.clients.monitors.load(Ordering::Relaxed) > 0;
         let mut replies = Vec::with_capacity(calls.len());

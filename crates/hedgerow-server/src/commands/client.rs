@@ -140,10 +140,7 @@ pub(super) fn client(session: &mut Session, args: Args<'_>) -> Reply {
         (it, 3..) if is(it, "KILL") => kill(session, &args[2..]),
         (it, 3 | 4) if is(it, "UNBLOCK") => unblock(session, args),
         (it, 3 | 4) if is(it, "PAUSE") => pause(session, &args[2..]),
-        (it, 2) if is(it, "UNPAUSE") => {
-            session.server.pause.end();
-            Reply::OK
-        }
+        (it, 2) if is(it, "UNPAUSE") => unpause(session),
         (it, 3) if is(it, "REPLY") => match args[2] {
             it if is(it, "ON") => {
                 session.replies = Replies::On;
@@ -193,6 +190,11 @@ fn pause(session: &Session, args: Args<'_>) -> Reply {
     };
     let time = Duration::from_millis(millis);
     session.server.pause.begin(time, of_all);
+    Reply::OK
+}
+
+fn unpause(session: &Session) -> Reply {
+    session.server.pause.end();
     Reply::OK
 }
 

@@ -80,10 +80,7 @@ impl Place {
 
     /// The metres of the shortest way, rounded as in Redis: scores that are distances are the same.
     fn distance(self, other: Place) -> f64 {
-        let half_sine = |one: f64, other: f64| {
-            let apart = other.to_radians() - one.to_radians();
-            (apart / 2.0).sin()
-        };
+        let half_sine = |a: f64, b: f64| ((b.to_radians() - a.to_radians()) / 2.0).sin();
         let u = half_sine(self.latitude, other.latitude);
         let v = half_sine(self.longitude, other.longitude);
         let cosines = self.latitude.to_radians().cos() * other.latitude.to_radians().cos();

@@ -75,7 +75,7 @@ fn rules_count_when_a_command_runs() {
     let (mut admin, mut one) = (served.client(), served.client());
     admin.call("ACL SETUSER one on nopass ~k +@all");
     one.call("AUTH one x");
-    // What is not there is no refusal.
+    // A subcommand that is not there is no refusal.
     admin.call("ACL SETUSER one -client");
     let unknown = one.call("CLIENT NOTHING").to_string();
     assert!(unknown.contains("unknown subcommand"), "{unknown}");

@@ -391,7 +391,7 @@ fn a_hash_without_times_costs_nothing_more() {
     assert_eq!(counts("HINCRBY h b 2"), [2, 0, 1, 0]);
     assert_eq!(counts("HDEL h b"), [2, 0, 1, 1]);
     assert_eq!(counts("HLEN h"), [1, 0, 0, 0]);
-    // Of a hash whose first time is to come neither is anything more read.
+    // Nor is anything more read for a hash whose first time is to come.
     world.run("HSETEX later PX 100 FIELDS 1 a 1");
     assert_eq!(counts("EXISTS later"), [1, 0, 0, 0]);
     // The bytes, too: a byte of flags, and the value.
