@@ -230,9 +230,13 @@ impl Changes {
                 Some((header, _)) if header.ops == 0 => self.segment += 1,
                 Some((header, payload)) => {
                     self.reader = Some(reader);
-                    bytes += payload.len();
                     self.take_record(storage, &header, &payload)
                         .map_err(|e| e.at(&self.segment_path(), Some(at.offset.into())))?;
+                    // Behind those before the position, and marks, there may be commits: an empty
+                    // queue says that there are none.
+                    if !self.queue.is_empty() {
+                        bytes += payload.len();
+                    }
                 }
             }
         }

@@ -345,6 +345,33 @@ fn slots_are_kept_by_name_and_move_forward_only() {
 }
 
 /// A consumer that resumed at a number that was used twice would miss the commits up to it.
+/// The reader skips what is before its position, and reads some of the log at a time. It ended when
+/// some was skipped.
+#[test]
+fn commits_far_behind_the_beginning_of_their_segment_are_found_at_once() {
+    const VALUE_BYTES: usize = 64 << 10;
+    let disk = SimStorage::new(6);
+    let environment = Environment::simulated(&disk, 7);
+    let open = Db::builder("/db")
+        .environment(environment)
+        .memory_budget(256 << 20);
+    let db = open.clone().open().unwrap();
+    let keyspace = plain(&db);
+    let large = vec![7; VALUE_BYTES];
+    // The fourth segment, which may have 8 MiB, gets 4 MiB of them.
+    for number in 0..104 {
+        keyspace.put(key(number), &large).unwrap();
+    }
+    let begin = db.create_slot("a", LIMIT).unwrap();
+    keyspace.put(b"k", b"v").unwrap();
+    let expected = format!("{} put plain k v", begin + 1);
+    let mut here = db.changes_since(begin).unwrap();
+    let mut beside = open.changes_since(begin).unwrap();
+    for changes in [&mut here, &mut beside] {
+        assert_eq!(told(changes), std::slice::from_ref(&expected));
+    }
+}
+
 #[test]
 fn no_number_is_used_again_when_its_tables_are_gone() {
     for way in 0..4 {
