@@ -13,6 +13,7 @@ use crate::clock;
 use crate::commands::config::Fsync;
 use crate::server::Server;
 use crate::store::{Effects, MAP, SERVER, generation_of};
+use crate::watches::borrowed;
 
 /// Everything applied is durable after this time.
 const SYNC_EACH: Duration = Duration::from_secs(1);
@@ -122,7 +123,7 @@ impl<'a> Changed<'a> {
         if self.keys.is_empty() {
             return Ok(());
         }
-        self.server.watches.touch(&self.keys);
+        self.server.watches.touch(borrowed(&self.keys));
         // Its writer is a client of the primary.
         let changed = self.keys.iter().map(|(_, key)| (0, key.clone()));
         let effects = Effects {

@@ -8,7 +8,8 @@
 //!
 //! If the replica refuses, or the time is over before step 3, the server stays what it was. In
 //! step 3 a broken connection is no answer, so it asks again until there is one, or somebody
-//! aborts.
+//! aborts. With FORCE the named replica is asked when the time is over, whatever it has; then this
+//! server gets a copy of what is there, and loses what the replica did not have.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,8 +43,6 @@ enum Phase {
 pub(super) struct State {
     phase: Phase,
     is_aborted: bool,
-    /// The offset of the data while the server hands over.
-    offset: Option<u64>,
 }
 
 /// The arguments of FAILOVER.
@@ -60,30 +59,31 @@ impl Options {
         let mut options = Options::default();
         let mut rest = &args[1..];
         let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        let integer = |word: &[u8]| {
+            let wrong = || error("ERR value is not an integer or out of range");
+            number::integer(word).ok_or_else(wrong)
+        };
         loop {
             rest = match rest {
-                [] => break,
-                [word, behind @ ..] if is(word, "ABORT") && !options.abort => {
+                [] => return Ok(options),
+                [word] if is(word, "ABORT") && args.len() == 2 => {
                     options.abort = true;
-                    behind
+                    return Ok(options);
                 }
                 [word, host, port, behind @ ..] if is(word, "TO") && options.target.is_none() => {
-                    let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
-                    let address = Primary::parse(&format!("{} {}", text(host), text(port)));
-                    options.target = Some(address.ok_or_else(|| error("ERR Invalid port"))?);
-                    match behind {
-                        [word, behind @ ..] if is(word, "FORCE") => {
-                            options.force = true;
-                            behind
-                        }
-                        behind => behind,
-                    }
+                    options.target = Some(Primary {
+                        host: String::from_utf8_lossy(host).into_owned(),
+                        // No replica has the port 0.
+                        port: u16::try_from(integer(port)?).unwrap_or(0),
+                    });
+                    behind
+                }
+                [word, behind @ ..] if is(word, "FORCE") && !options.force => {
+                    options.force = true;
+                    behind
                 }
                 [word, ms, behind @ ..] if is(word, "TIMEOUT") && options.timeout_ms.is_none() => {
-                    let ms = number::integer(ms);
-                    let not_a_number = || error("ERR value is not an integer or out of range");
-                    let ms = u64::try_from(ms.ok_or_else(not_a_number)?).ok();
-                    let ms = ms.filter(|it| *it > 0);
+                    let ms = u64::try_from(integer(ms)?).ok().filter(|it| *it > 0);
                     let wrong = || error("ERR FAILOVER timeout must be greater than 0");
                     options.timeout_ms = Some(ms.ok_or_else(wrong)?);
                     behind
@@ -91,33 +91,7 @@ impl Options {
                 _ => return Err(error("ERR syntax error")),
             }
         }
-        if options.abort
-            && options
-                != (Options {
-                    abort: true,
-                    ..Options::default()
-                })
-        {
-            return Err(error("ERR syntax error"));
-        }
-        if options.force && options.timeout_ms.is_none() {
-            return Err(error(
-                "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
-            ));
-        }
-        Ok(options)
     }
-}
-
-/// The offset that is asked for while the server hands over.
-pub(super) fn offset(server: &Server) -> Option<u64> {
-    lock(&server.replication.failover).offset
-}
-
-/// Others have nothing behind this offset either.
-pub(super) fn go_back_to(server: &Server, offset: u64) {
-    let mut state = lock(&server.replication.failover);
-    state.offset = state.offset.map(|_| offset);
 }
 
 /// The state that INFO shows.
@@ -130,42 +104,63 @@ pub(super) fn word(server: &Server) -> &'static str {
 }
 
 /// FAILOVER: begins one, which goes on in the background, or ends it.
-pub(crate) fn begin(server: &Arc<Server>, args: Args<'_>) -> Reply {
-    let options = match Options::parse(args) {
-        Ok(options) => options,
-        Err(reply) => return reply,
+pub(crate) async fn failover(server: &Arc<Server>, args: Args<'_>) -> Reply {
+    let done = match Options::parse(args) {
+        Ok(options) if options.abort => abort(server).await,
+        Ok(options) => begin(server, options),
+        Err(reply) => Err(reply),
     };
-    let mut state = lock(&server.replication.failover);
-    if options.abort {
+    done.map_or_else(|reply| reply, |()| Reply::OK)
+}
+
+/// Ends a failover. It is over when this returns.
+async fn abort(server: &Server) -> Result<(), Reply> {
+    {
+        let mut state = lock(&server.replication.failover);
         if state.phase == Phase::None {
-            return error("ERR No failover in progress.");
+            return Err(error("ERR No failover in progress."));
         }
         state.is_aborted = true;
-        return Reply::OK;
     }
+    // One that begins later is not aborted.
+    while lock(&server.replication.failover).is_aborted {
+        tokio::time::sleep(PAUSE).await;
+    }
+    match server.replication.is_replica() {
+        true => Err(error(
+            "ERR expected a failover that can be aborted, found that the replica has taken over",
+        )),
+        false => Ok(()),
+    }
+}
+
+fn begin(server: &Arc<Server>, options: Options) -> Result<(), Reply> {
+    let replication = &server.replication;
+    let mut state = lock(&replication.failover);
+    let refused = |text: &str| Err(error(format!("ERR FAILOVER {text}")));
     if state.phase != Phase::None {
-        return error("ERR FAILOVER already in progress.");
+        return refused("already in progress.");
     }
-    if server.replication.is_replica() {
-        return error("ERR FAILOVER is not valid when server is a replica.");
+    if replication.is_replica() {
+        return refused("is not valid when server is a replica.");
     }
-    if server.replication.replicas.count() == 0 {
-        return error("ERR FAILOVER requires connected replicas.");
+    if replication.replicas.count() == 0 {
+        return refused("requires connected replicas.");
     }
-    if let Some(target) = &options.target
-        && !server
-            .replication
-            .replicas
-            .all()
-            .iter()
-            .any(|it| is_at(it, target))
-    {
-        return error("ERR FAILOVER target HOST and PORT is not a replica.");
+    if options.force && (options.timeout_ms.is_none() || options.target.is_none()) {
+        return refused("with force option requires both a timeout and target HOST and IP.");
     }
-    *state = State {
-        phase: Phase::Waiting,
-        ..State::default()
-    };
+    if let Some(target) = &options.target {
+        let replicas = replication.replicas.all();
+        match replicas.iter().find(|it| is_at(it, target)) {
+            None => return refused("target HOST and PORT is not a replica."),
+            Some(replica) if !replica.is_online() => {
+                return refused("target replica is not online.");
+            }
+            Some(_) => {}
+        }
+    }
+    state.phase = Phase::Waiting;
     drop(state);
     let server = server.clone();
     tokio::spawn(async move {
@@ -173,16 +168,22 @@ pub(crate) fn begin(server: &Arc<Server>, args: Args<'_>) -> Reply {
         *lock(&server.replication.failover) = State::default();
         server.open_to(PAUSED);
     });
-    Reply::OK
+    Ok(())
 }
 
 fn is_at(replica: &Replica, address: &Primary) -> bool {
-    replica.port == address.port && replica.host == address.host
+    replica.port == address.port && replica.host.eq_ignore_ascii_case(&address.host)
 }
 
 impl Server {
     pub(super) fn is_failing_over(&self) -> bool {
         lock(&self.replication.failover).phase != Phase::None
+    }
+
+    /// Somebody wants the failover to end.
+    fn is_aborted(&self) -> bool {
+        let is_over = self.replication.is_over.load(Ordering::Acquire);
+        is_over || lock(&self.replication.failover).is_aborted
     }
 
     async fn hand_over(self: &Arc<Server>, options: Options) {
@@ -199,14 +200,11 @@ impl Server {
             return;
         };
         let _one = self.replication.changing.lock().await;
-        if self.replication.is_replica() {
+        if self.replication.is_replica() || self.is_aborted() {
             return;
         }
         let before = lock(&self.replication.state).clone();
-        {
-            let mut state = lock(&self.replication.failover);
-            (state.phase, state.offset) = (Phase::HandingOver, Some(offset));
-        }
+        lock(&self.replication.failover).phase = Phase::HandingOver;
         self.close_to(READ_ONLY);
         let followed = tokio::task::block_in_place(|| self.begin_following(target.clone()));
         if followed.is_err() {
@@ -216,59 +214,50 @@ impl Server {
         let link = Link::start(self.clone(), target, asks);
         let status = link.status.clone();
         *lock(&self.replication.link) = Some(link);
-        loop {
-            if !status.hands_over.load(Ordering::Acquire) {
-                self.tell_role();
-                self.end_waiting();
-                return;
-            }
-            let is_aborted = lock(&self.replication.failover).is_aborted;
-            let is_over = self.replication.is_over.load(Ordering::Acquire);
-            if is_aborted || is_over || status.is_refused.load(Ordering::Acquire) {
+        while status.hands_over.load(Ordering::Acquire) {
+            if self.is_aborted() || status.is_refused.load(Ordering::Acquire) {
                 self.stop_link().await;
-                // The other one may have taken over meanwhile.
                 if status.hands_over.load(Ordering::Acquire) {
-                    self.take_back(before);
+                    return self.take_back(before);
                 }
-                return;
+                // The other one has taken over meanwhile.
+                self.start_link();
+            } else {
+                tokio::time::sleep(PAUSE).await;
             }
-            tokio::time::sleep(PAUSE).await;
         }
+        self.tell_role();
+        self.end_waiting();
     }
 
-    /// The address of a replica that has everything, or is forced to take over without.
+    /// A replica that has everything, or is forced to take over without; `None` if the time is over
+    /// before, or somebody aborts.
     async fn synced_replica(
         &self,
         options: &Options,
         (offset, began): (u64, Instant),
     ) -> Option<(Primary, Asks)> {
-        loop {
-            let all = self.replication.replicas.all();
-            let is_target = |it: &&Arc<Replica>| {
+        let timeout = options.timeout_ms.map(Duration::from_millis);
+        while !self.is_aborted() {
+            let is_target = |it: &Replica| {
                 let target = options.target.as_ref();
                 target.is_none_or(|target| is_at(it, target))
             };
-            let synced = all
-                .iter()
-                .filter(is_target)
-                .find(|it| it.applied() >= offset);
+            let all = self.replication.replicas.all();
+            let mut all = all.iter();
+            let synced = all.find(|it| is_target(it) && it.is_online() && it.applied() >= offset);
             if let Some(replica) = synced {
                 let host = replica.host.clone();
                 let port = replica.port;
-                return Some((Primary { host, port }, Asks::Synced));
+                return Some((Primary { host, port }, Asks::Synced(offset)));
             }
-            if lock(&self.replication.failover).is_aborted
-                || self.replication.is_over.load(Ordering::Acquire)
-            {
-                return None;
-            }
-            let timeout = options.timeout_ms.map(Duration::from_millis);
             if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
                 let target = options.target.clone().filter(|_| options.force);
-                return target.map(|target| (target, Asks::Forced));
+                return target.map(|target| (target, Asks::Forced(offset)));
             }
             tokio::time::sleep(PAUSE).await;
         }
+        None
     }
 }
 
@@ -283,18 +272,25 @@ mod tests {
 
     #[test]
     fn options_are_parsed() {
-        let options = parse("FAILOVER TO h 1 FORCE TIMEOUT 5").unwrap();
-        assert_eq!(options.target, Primary::parse("h:1"));
-        assert_eq!((options.force, options.timeout_ms), (true, Some(5)));
+        for words in [
+            "FAILOVER TO h 1 FORCE TIMEOUT 5",
+            "FAILOVER force timeout 5 to h 1",
+        ] {
+            let options = parse(words).unwrap();
+            assert_eq!(options.target, Primary::parse("h:1"));
+            assert_eq!((options.force, options.timeout_ms), (true, Some(5)));
+        }
         assert!(parse("FAILOVER ABORT").unwrap().abort);
         for wrong in [
             "FAILOVER TO h",
-            "FAILOVER TO h 0",
-            "FAILOVER TO h 1 FORCE",
+            "FAILOVER TO h x",
             "FAILOVER TIMEOUT 0",
+            "FAILOVER TIMEOUT",
             "FAILOVER ABORT TIMEOUT 5",
+            "FAILOVER TIMEOUT 5 ABORT",
             "FAILOVER ABORT ABORT",
-            "FAILOVER FORCE",
+            "FAILOVER FORCE FORCE",
+            "FAILOVER TO h 1 TO h 1",
         ] {
             parse(wrong).unwrap_err();
         }

@@ -47,10 +47,9 @@ pub(super) struct Status {
     needs_copy: AtomicBool,
     /// The reason why the link is down.
     pub(super) error: Mutex<String>,
-    /// The other server is asked to become the primary, until it has.
+    asks: Asks,
+    /// The other server is asked to become the primary, until it has, and this is stored.
     pub(super) hands_over: AtomicBool,
-    /// It is to do so also if it lacks something.
-    forces: bool,
     /// The primary-to-be has refused to take over.
     pub(super) is_refused: AtomicBool,
 }
@@ -90,15 +89,15 @@ impl Status {
     }
 }
 
-/// The question of a server that hands over.
+/// The question of a server that hands over, with the offset of its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asks {
     /// None: the other server is a primary.
     Nothing,
     /// To become the primary, if it has everything.
-    Synced,
+    Synced(u64),
     /// To become the primary whatever it has.
-    Forced,
+    Forced(u64),
 }
 
 /// A link that runs.
@@ -120,8 +119,8 @@ impl Link {
             received_bytes: AtomicU64::new(0),
             needs_copy: AtomicBool::new(false),
             error: Mutex::default(),
+            asks,
             hands_over: AtomicBool::new(asks != Asks::Nothing),
-            forces: asks == Asks::Forced,
             is_refused: AtomicBool::new(false),
         });
         let own = status.clone();
@@ -246,7 +245,6 @@ impl Followed<'_> {
             Answer::Copy(id) => self.receive_copy(wire, &id)?,
             Answer::Behind(_) => return Err(unexpected("BEHIND")),
         }
-        self.status.hands_over.store(false, Ordering::Release);
         lock(&self.status.error).clear();
         self.status.enter(UP);
         let db = self.server.db();
@@ -291,18 +289,31 @@ impl Followed<'_> {
                 return Err(self.refused(&line));
             }
         }
+        let hands_over = self.status.hands_over.load(Ordering::Acquire);
+        if hands_over {
+            // A server that stands still must not take over later, when this one has given up. Any
+            // answer tells that it runs.
+            wire.send(&[b"PING"]).map_err(&failed)?;
+            wire.line().map_err(&failed)?;
+        }
         let question = self.question(anew)?;
         let words: Vec<&[u8]> = question.iter().map(String::as_bytes).collect();
         wire.send(&words).map_err(&failed)?;
         let line = wire.line().map_err(&failed)?;
         let parts: Vec<&str> = line.split(' ').collect();
         let number = |text: &str| text.parse::<u64>().map_err(|_| unexpected(&line));
-        match parts[..] {
-            ["+CONTINUE", id, offset] => Ok(Answer::Continue(id.to_owned(), number(offset)?)),
-            ["+COPY", id] => Ok(Answer::Copy(id.to_owned())),
-            ["+BEHIND", offset] => Ok(Answer::Behind(number(offset)?)),
-            _ => Err(self.refused(&line)),
+        let answer = match parts[..] {
+            ["+CONTINUE", id, offset] => Answer::Continue(id.to_owned(), number(offset)?),
+            ["+COPY", id] => Answer::Copy(id.to_owned()),
+            ["+BEHIND", offset] => Answer::Behind(number(offset)?),
+            _ => return Err(self.refused(&line)),
+        };
+        if hands_over {
+            // The other server leads now. This one is its replica, also after a restart.
+            self.server.store_position(self.asked_offset()?)?;
+            self.status.hands_over.store(false, Ordering::Release);
         }
+        Ok(answer)
     }
 
     /// The error for an answer that is none. A server that is to take over has refused by it.
@@ -319,7 +330,7 @@ impl Followed<'_> {
             true => "?".to_owned(),
             false => self.server.replication.id(),
         };
-        let offset = self.server.asked_offset()?.to_string();
+        let offset = self.asked_offset()?.to_string();
         let (ip, port) = self.server.config.replication.announced();
         let port = if port > 0 { port } else { self.server.port };
         let mut words = vec!["HEDGEROW.SYNC".to_owned(), "1".to_owned(), id, offset];
@@ -330,14 +341,25 @@ impl Followed<'_> {
             option("IP", ip);
         }
         if self.status.hands_over.load(Ordering::Acquire) {
-            let word = if self.status.forces {
-                "FORCE"
-            } else {
-                "FAILOVER"
-            };
-            words.push(word.to_owned());
+            words.extend(match self.status.asks {
+                Asks::Nothing => None,
+                Asks::Synced(_) => Some("FAILOVER".to_owned()),
+                Asks::Forced(_) => Some("FORCE".to_owned()),
+            });
         }
         Ok(words)
+    }
+
+    /// The offset to continue from. One that hands over has none stored yet.
+    fn asked_offset(&self) -> hedgerow::Result<u64> {
+        match self.status.asks {
+            Asks::Synced(offset) | Asks::Forced(offset)
+                if self.status.hands_over.load(Ordering::Acquire) =>
+            {
+                Ok(offset)
+            }
+            _ => stored_offset(&self.server.db()),
+        }
     }
 
     /// Stores what has changed. The position is left alone if it is right: it may be within a load.
@@ -351,7 +373,7 @@ impl Followed<'_> {
         };
         if stored_offset(&db)? != offset {
             self.server.store_position(offset)
-        } else if is_other || self.status.hands_over.load(Ordering::Acquire) {
+        } else if is_other {
             self.server.store_state(&db)
         } else {
             Ok(())
@@ -370,7 +392,6 @@ impl Followed<'_> {
             return Ok(false);
         }
         self.server.store_position(offset)?;
-        super::failover::go_back_to(self.server, offset);
         Ok(true)
     }
 
@@ -416,16 +437,5 @@ impl Followed<'_> {
                 self.status.needs_copy.store(true, Ordering::Release);
             }
         })
-    }
-}
-
-impl Server {
-    /// The offset that the server asks a primary to continue from.
-    fn asked_offset(&self) -> hedgerow::Result<u64> {
-        // In a failover the position is stored when the other server has taken over.
-        match super::failover::offset(self) {
-            Some(offset) => Ok(offset),
-            None => stored_offset(&self.db()),
-        }
     }
 }

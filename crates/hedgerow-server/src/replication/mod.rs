@@ -49,12 +49,13 @@ use crate::clock;
 use crate::commands::{Command, WRITE};
 use crate::resp::{Reply, error};
 use crate::server::Server;
+use crate::watches::borrowed;
 
 use link::Link;
 use replicas::Replicas;
 use state::State;
 
-pub(crate) use failover::begin as begin_failover;
+pub(crate) use failover::failover;
 pub(crate) use info::{info, metrics, role, statistics};
 pub(crate) use install::finish as finish_install;
 pub(crate) use role::{UNBLOCKED_TEXT, replica_of, start};
@@ -267,7 +268,7 @@ impl Server {
     /// Everything may have changed: those who watch keys, track them, or wait for them, look again.
     fn touch_everything(self: &Arc<Server>) {
         let dbs: Vec<usize> = (0..crate::store::DATABASES).collect();
-        self.watches.touch(&self.watches.keys_of(&dbs));
+        self.watches.touch(borrowed(&self.watches.keys_of(&dbs)));
         let effects = crate::store::Effects {
             ready: self.waiters.keys(),
             flushed: true,

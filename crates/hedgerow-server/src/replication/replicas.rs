@@ -46,7 +46,7 @@ impl Replica {
         lock(&self.heard).elapsed()
     }
 
-    fn is_online(&self) -> bool {
+    pub(super) fn is_online(&self) -> bool {
         self.is_online.load(Ordering::Acquire)
     }
 }

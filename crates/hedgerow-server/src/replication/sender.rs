@@ -81,7 +81,7 @@ impl Request {
                     request.port = port.ok_or_else(wrong)?;
                     behind
                 }
-                [b"IP", ip, behind @ ..] => {
+                [b"IP", ip, behind @ ..] if !text(ip).contains(char::is_whitespace) => {
                     request.ip = text(ip);
                     behind
                 }
@@ -386,6 +386,7 @@ mod tests {
             "S 1 ? -1",
             "S 1 ? 0 PORT",
             "S 1 ? 0 PORT 70000",
+            "S 1 ? 0 IP a\tb",
             "S 1 ? 0 X",
         ] {
             parse(wrong).unwrap_err();

@@ -127,7 +127,10 @@ impl Client {
                 let mut bytes = vec![0; count()? as usize + 2];
                 self.stream.read_exact(&mut bytes).ok()?;
                 bytes.truncate(bytes.len() - 2);
-                Value::Bulk(String::from_utf8(bytes).ok()?)
+                // Strings of bits are no text.
+                let escaped =
+                    |error: std::string::FromUtf8Error| error.as_bytes().escape_ascii().to_string();
+                Value::Bulk(String::from_utf8(bytes).unwrap_or_else(escaped))
             }
             "*" | ">" | "~" | "%" => {
                 let each = if kind == "%" { 2 } else { 1 };

@@ -4,7 +4,7 @@
 //! `HEDGEROW_SERVER_KILLS` is the number of kills, 4 by default, each after some thousand calls.
 //! `HEDGEROW_SERVER_KILL_SECONDS` is a time in place of it; then a kill comes every few seconds.
 
-mod model;
+pub(crate) mod model;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, Value};
+use crate::replicas::until;
 use model::{Model, calls};
 
 const CLIENTS: usize = 4;
@@ -47,6 +48,42 @@ impl Served {
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+    }
+
+    /// Stops the process, until it goes on.
+    pub(crate) fn stop(&self) {
+        self.signal("STOP");
+        // The threads stop one after the other.
+        until("a process that stands still", || {
+            let threads = Path::new("/proc").join(self.process.id().to_string());
+            let mut threads = std::fs::read_dir(threads.join("task")).unwrap();
+            threads.all(|thread| {
+                let status = std::fs::read_to_string(thread.unwrap().path().join("stat"));
+                // The name of the program stands in parentheses before the state.
+                let is_stopped =
+                    |it: String| it.rsplit_once(") ").is_some_and(|it| it.1.starts_with('T'));
+                // A thread may end meanwhile.
+                status.is_ok_and(is_stopped)
+            })
+        });
+    }
+
+    pub(crate) fn go_on(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.process.id());
+        let status = Command::new("sh").args(["-c", &kill]).status();
+        assert!(status.unwrap().success(), "{kill}");
+    }
+}
+
+/// A failed test leaves no process.
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

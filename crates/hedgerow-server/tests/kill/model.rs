@@ -1,4 +1,4 @@
-//! The calls of a client that is killed, and what its keys hold after the first ones.
+//! The calls of a client of servers that are killed, and what its keys hold after the first ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,11 @@ const SCRIPT: &str =
 const LATER: &str = "1000000";
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Model {
+pub(crate) struct Model {
     /// The value, and whether it has a time of expiry.
     string: Option<(u64, bool)>,
-    number: u64,
+    /// It grows with three of twenty calls, so it tells most states apart.
+    pub(crate) number: u64,
     /// Each field's value, and whether it has a time of expiry.
     hash: BTreeMap<String, (u64, bool)>,
     list: Vec<u64>,
@@ -39,7 +40,7 @@ fn words(text: String) -> Vec<String> {
 }
 
 /// The calls with this number: one, or a transaction.
-pub(super) fn calls(client: usize, at: u64) -> Vec<Vec<String>> {
+pub(crate) fn calls(client: usize, at: u64) -> Vec<Vec<String>> {
     let key = |kind| key(client, kind);
     let (string, number, hash, list) = (key("string"), key("number"), key("hash"), key("list"));
     let (scores, set, stream, bits) = (key("scores"), key("set"), key("stream"), key("bits"));
@@ -102,7 +103,7 @@ fn acknowledged(n: u64) -> u64 {
 
 impl Model {
     /// The effect of the calls with this number.
-    pub(super) fn apply(&mut self, at: u64) {
+    pub(crate) fn apply(&mut self, at: u64) {
         let n = at / 20;
         let field = |number: u64| format!("f{number}");
         match at % 20 {
@@ -164,7 +165,7 @@ impl Model {
     }
 
     /// The number of keys. A string of bits stays when all are cleared.
-    pub(super) fn keys(&self) -> usize {
+    pub(crate) fn keys(&self) -> usize {
         let is_there = [
             self.string.is_some(),
             self.number > 0,
@@ -179,7 +180,7 @@ impl Model {
     }
 
     /// Everything that the server has of a client.
-    pub(super) fn found(connection: &mut Client, client: usize) -> Model {
+    pub(crate) fn found(connection: &mut Client, client: usize) -> Model {
         let mut call = |words: &str| connection.call(words);
         let key = |kind| key(client, kind);
         let is_late = |ttl: Value| matches!(ttl, Value::Integer(900_000..));

@@ -9,14 +9,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::model::{Model, call, found, numbers};
 use super::{contents, fact, follow, until, until_equal};
 use crate::client::{Client, Value};
 use crate::kill::Served;
+use crate::kill::model::{Model, calls};
 
 const CLIENTS: usize = 4;
-/// A client waits for the replica after so many calls.
+/// A client waits for the replica after so many units.
 const WAITS_EACH: u64 = 7;
+const SEED: u64 = 23;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
@@ -26,57 +27,70 @@ enum Event {
     HandedOver,
 }
 
-/// The calls of a client: deterministic, so their number tells the state.
+/// The units of calls of a client: deterministic, so their number tells the state.
 #[derive(Debug, Clone, Copy, Default)]
-struct Calls {
-    /// The next call.
+struct Units {
+    /// The next one.
     next: u64,
     /// Those that WAIT has acknowledged.
     acknowledged: u64,
-    /// The largest number of calls that any server may have.
+    /// The largest number of units that any server may have.
     most: u64,
 }
 
+/// The error in a reply, or in one of its parts.
+fn refusal(reply: &Value) -> Option<&str> {
+    match reply {
+        Value::Error(text) => Some(text),
+        Value::Array(parts) => parts.iter().find_map(refusal),
+        _ => None,
+    }
+}
+
 /// Calls until the server is gone, or is no primary any more.
-fn work(address: SocketAddr, client: usize, mut calls: Calls, made: &AtomicU64) -> Calls {
+fn work(address: SocketAddr, client: usize, mut units: Units, made: &AtomicU64) -> Units {
     let mut connection = Client::connect(address);
     loop {
-        let words = call(client, calls.next, &mut Model::default());
-        calls.most = calls.most.max(calls.next + 1);
-        match connection.try_call(&words) {
-            Some(Value::Error(text)) if text.starts_with("READONLY") => return calls,
-            Some(Value::Error(text)) => panic!("{words}: {text}"),
-            Some(_) => calls.next += 1,
-            None => return calls,
+        units.most = units.most.max(units.next + 1);
+        for words in calls(client, units.next) {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let Some(reply) = connection.try_call_words(&words) else {
+                return units;
+            };
+            match refusal(&reply) {
+                Some(text) if text.starts_with("READONLY") => return units,
+                Some(text) => panic!("{words:?}: {text}"),
+                None => {}
+            }
         }
+        units.next += 1;
         made.fetch_add(1, Ordering::Relaxed);
-        if calls.next.is_multiple_of(WAITS_EACH)
+        if units.next.is_multiple_of(WAITS_EACH)
             && let Some(Value::Integer(1..)) = connection.try_call("WAIT 1 100")
         {
-            calls.acknowledged = calls.next;
+            units.acknowledged = units.next;
         }
     }
 }
 
-/// The number of calls that a server has of a client: what was acknowledged, and perhaps more.
-fn reached(connection: &mut Client, client: usize, calls: Calls) -> u64 {
-    let found = found(connection, client);
+/// The number of units that a server has of a client: what was acknowledged, and perhaps more.
+fn reached(connection: &mut Client, client: usize, units: Units) -> u64 {
+    let found = Model::found(connection, client);
     let mut model = Model::default();
-    for at in 0..=calls.most {
-        // The numbers rule most states out.
-        if at >= calls.acknowledged && model.number == found.number && model == found {
+    for at in 0..=units.most {
+        if at >= units.acknowledged && model.number == found.number && model == found {
             return at;
         }
-        call(client, at, &mut model);
+        model.apply(at);
     }
-    panic!("client {client}: expected the state after {calls:?}, found {found:?}");
+    panic!("client {client}: expected the state after {units:?}, found {found:?}");
 }
 
 struct Pair {
     dirs: [PathBuf; 2],
     served: [Option<Served>; 2],
     primary: usize,
-    calls: [Calls; CLIENTS],
+    units: [Units; CLIENTS],
     /// The whole copies that each process has made.
     copies: BTreeMap<String, u64>,
 }
@@ -101,13 +115,13 @@ impl Pair {
     /// Lets clients work, and something happen.
     fn run(&mut self, event: Event, until_made: u64) {
         let made = AtomicU64::new(0);
-        let (address, before) = (self.address(self.primary), self.calls);
+        let (address, before) = (self.address(self.primary), self.units);
         std::thread::scope(|scope| {
             let made = &made;
             let clients: Vec<_> = before
                 .into_iter()
                 .enumerate()
-                .map(|(client, calls)| scope.spawn(move || work(address, client, calls, made)))
+                .map(|(client, units)| scope.spawn(move || work(address, client, units, made)))
                 .collect();
             let works = |count: u64| {
                 while made.load(Ordering::Relaxed) < count {
@@ -138,8 +152,8 @@ impl Pair {
                 Event::HandedOver => self.hand_over(),
             }
             let ended = clients.into_iter().map(|it| it.join().unwrap());
-            for (calls, ended) in self.calls.iter_mut().zip(ended) {
-                *calls = ended;
+            for (units, ended) in self.units.iter_mut().zip(ended) {
+                *units = ended;
             }
         });
     }
@@ -163,7 +177,7 @@ impl Pair {
         let reply = connection.call("REPLICAOF NO ONE");
         assert_eq!(reply, Value::status("OK"));
         for client in 0..CLIENTS {
-            self.calls[client].next = reached(&mut connection, client, self.calls[client]);
+            self.units[client].next = reached(&mut connection, client, self.units[client]);
         }
         let old = std::mem::replace(&mut self.primary, replica);
         if self.served[old].is_none() {
@@ -180,14 +194,6 @@ impl Pair {
     }
 }
 
-/// A failed test leaves no process.
-impl Drop for Pair {
-    fn drop(&mut self) {
-        let served = self.served.iter_mut();
-        served.filter_map(Option::take).for_each(Served::kill);
-    }
-}
-
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the duration is an option")]
 fn what_wait_acknowledged_survives_kills_and_promotions() {
@@ -197,14 +203,14 @@ fn what_wait_acknowledged_survives_kills_and_promotions() {
         dirs: ["0", "1"].map(|it| dir.path().join(it)),
         served: [None, None],
         primary: 0,
-        calls: [Calls::default(); CLIENTS],
+        units: [Units::default(); CLIENTS],
         copies: BTreeMap::new(),
     };
     pair.begin(0);
     pair.begin(1);
     let primary = pair.address(0);
     follow(&mut pair.client(1), primary);
-    let mut random = numbers(23);
+    let mut random = fastrand::Rng::with_seed(SEED);
     let (began, mut events) = (Instant::now(), [0; 4]);
     while began.elapsed() < Duration::from_secs(seconds) {
         let all = [
@@ -213,26 +219,25 @@ fn what_wait_acknowledged_survives_kills_and_promotions() {
             Event::ConnectionCut,
             Event::HandedOver,
         ];
-        let event = all[random() as usize % all.len()];
+        let event = all[random.usize(..all.len())];
         events[event as usize] += 1;
         // Also before the replica is there.
-        if !random().is_multiple_of(4) {
+        if random.u8(..4) > 0 {
             let [mut primary, mut replica] =
                 [pair.primary, 1 - pair.primary].map(|at| pair.client(at));
             until_equal(&mut primary, &mut replica);
         }
         pair.count_copies();
-        let until_made = random() % 1_500 + 50;
-        pair.run(event, until_made);
+        pair.run(event, random.u64(50..1_550));
         pair.change();
     }
     let [mut primary, mut replica] = [pair.primary, 1 - pair.primary].map(|at| pair.client(at));
     until_equal(&mut primary, &mut replica);
     assert_eq!(contents(&mut primary), contents(&mut replica));
-    let sum = |of: fn(&Calls) -> u64| pair.calls.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&Units) -> u64| pair.units.iter().map(of).sum::<u64>();
     println!(
-        "{events:?} of killed primaries, killed replicas, cuts and failovers; {} calls, {} of them \
-         acknowledged; {} whole copies",
+        "seed {SEED}: {events:?} of killed primaries, killed replicas, cuts and failovers; {} units \
+         of calls, {} of them acknowledged; {} whole copies",
         sum(|it| it.next),
         sum(|it| it.acknowledged),
         pair.copies.values().sum::<u64>(),

@@ -1,7 +1,8 @@
 //! Replicas: copies, commits, roles, and what clients see of them.
 
+mod failover;
 mod kill;
-mod model;
+mod relay;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -209,6 +210,30 @@ fn a_replica_gets_a_copy_and_then_every_change() {
     servers.call(0, "FLUSHALL");
     servers.assert_equal(0, replica);
     assert_eq!(servers.call(replica, "DBSIZE"), int(0));
+    servers.end();
+}
+
+/// A copy ends far behind the beginning of a segment of the log. The first commit behind it was
+/// lost.
+#[test]
+fn the_first_change_after_a_large_copy_reaches_the_replica() {
+    let mut servers = Servers::begin(1);
+    let value = "x".repeat(64 << 10);
+    for at in 0..104 {
+        servers.call(0, &format!("SET large{at} {value}"));
+    }
+    servers.add();
+    servers.follow(1, 0);
+    servers.until_equal(0, 1);
+    servers.call(0, "SET first 1");
+    assert_eq!(servers.call(0, "WAIT 1 0"), int(1));
+    assert_eq!(servers.call(1, "GET first"), bulk("1"));
+    // The same when it goes on where it was.
+    servers.end_one(1);
+    servers.call(0, "SET away 1");
+    servers.begin_again(1);
+    servers.assert_equal(0, 1);
+    assert_eq!(servers.syncs(0), counts(1, 1));
     servers.end();
 }
 
@@ -476,125 +501,6 @@ fn messages_changes_and_waits_reach_the_clients_of_a_replica() {
     assert_eq!(tracker.receive(), told(Value::bulks(["k"])));
     servers.call(0, "FLUSHALL");
     assert_eq!(tracker.receive(), told(Value::Null));
-    servers.end();
-}
-
-#[test]
-fn a_failover_hands_over_and_loses_nothing() {
-    let mut servers = Servers::begin(3);
-    assert!(is_error(
-        &servers.call(1, "FAILOVER"),
-        "ERR FAILOVER is not valid"
-    ));
-    assert!(is_error(
-        &servers.call(0, "FAILOVER TO nowhere 1"),
-        "ERR FAILOVER target"
-    ));
-    assert!(is_error(
-        &servers.call(0, "FAILOVER ABORT"),
-        "ERR No failover"
-    ));
-    let addresses: Vec<SocketAddr> = (0..3).map(|at| servers.address(at)).collect();
-    let mut waiting = Client::connect(addresses[0]);
-    waiting.send("BLPOP none 0");
-    let mut waiting_for_replicas = Client::connect(addresses[0]);
-    waiting_for_replicas.send("WAIT 3 0");
-    until("clients that wait", || {
-        servers.fact(0, "blocked_clients") == "2"
-    });
-    let mut written = [0; 3];
-    std::thread::scope(|scope| {
-        let address = addresses[0];
-        let writers: Vec<_> =
-            (0..3)
-                .map(|writer| {
-                    scope.spawn(move || {
-                    let mut client = Client::connect(address);
-                    let words = |at: u64| match writer {
-                        0 => vec!["INCR".to_owned(), "counter0".to_owned()],
-                        1 => ["EVAL", "return redis.call('INCR', KEYS[1])", "1", "counter1"]
-                            .map(str::to_owned)
-                            .to_vec(),
-                        _ => {
-                            let library = format!(
-                                "#!lua name=l{at}\nredis.register_function('f{at}', function() end)"
-                            );
-                            ["FUNCTION".to_owned(), "LOAD".to_owned(), library].to_vec()
-                        }
-                    };
-                    for at in 0.. {
-                        let words = words(at);
-                        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                        match client.call_words(&words) {
-                            Value::Error(text) => {
-                                assert!(text.starts_with("READONLY"), "{text}");
-                                return at;
-                            }
-                            _ if at > 5_000 => panic!("the failover did not come"),
-                            _ => {}
-                        }
-                    }
-                    unreachable!("a number of calls")
-                })
-                })
-                .collect();
-        until("some writes", || {
-            servers.call(0, "EXISTS counter0 counter1") == int(2)
-        });
-        let target = addresses[1];
-        let words = format!(
-            "FAILOVER TO {} {} TIMEOUT 60000",
-            target.ip(),
-            target.port()
-        );
-        assert_eq!(servers.call(0, &words), Value::status("OK"));
-        for (writer, written) in writers.into_iter().zip(&mut written) {
-            *written = writer.join().unwrap();
-        }
-    });
-    until("the new role", || servers.fact(0, "role") == "slave");
-    assert!(is_error(&waiting.receive(), "UNBLOCKED"));
-    assert!(is_error(&waiting_for_replicas.receive(), "UNBLOCKED"));
-    assert_eq!(servers.fact(1, "role"), "master");
-    assert_eq!(servers.fact(0, "master_failover_state"), "no-failover");
-    servers.assert_equal(1, 0);
-    assert_eq!(
-        servers.call(1, "GET counter0"),
-        bulk(&written[0].to_string())
-    );
-    assert_eq!(
-        servers.call(1, "GET counter1"),
-        bulk(&written[1].to_string())
-    );
-    let Value::Array(libraries) = servers.call(1, "FUNCTION LIST") else {
-        panic!("expected libraries");
-    };
-    assert_eq!(libraries.len() as u64, written[2]);
-    // The other replica finds its place with the new primary, too.
-    servers.follow(2, 1);
-    servers.call(1, "SET after failover");
-    servers.assert_equal(1, 2);
-    assert_eq!(servers.syncs(1), counts(0, 2));
-    servers.end();
-}
-
-#[test]
-fn a_failover_without_a_replica_that_has_all_changes_nothing() {
-    let mut servers = Servers::begin(2);
-    let address = servers.address(1);
-    servers.end_one(1);
-    until("no replica", || servers.fact(0, "connected_slaves") == "0");
-    assert!(is_error(
-        &servers.call(0, "FAILOVER"),
-        "ERR FAILOVER requires"
-    ));
-    let words = format!(
-        "FAILOVER TO {} {} FORCE TIMEOUT 10",
-        address.ip(),
-        address.port()
-    );
-    assert!(is_error(&servers.call(0, &words), "ERR FAILOVER requires"));
-    assert_eq!(servers.call(0, "SET k 1"), Value::status("OK"));
     servers.end();
 }
 
