@@ -16,7 +16,8 @@ program, scratch = sys.argv[1:3]
 KEYS, BUDGETS = int(sys.argv[3]), sys.argv[4].split()
 REQUESTS = 200_000
 CLIENTS = 20
-FIELDS = 10
+# The elements of a collection, and the digits of each.
+ELEMENTS, DIGITS = 10, 20
 
 
 def digits(*parts):
@@ -28,8 +29,17 @@ def string(number):
     return digits(number) + digits(number, 1)[:36]
 
 
+def elements(number):
+    return [digits(number, place)[:DIGITS] for place in range(ELEMENTS)]
+
+
 def fields(number):
-    return {f"field{place}": digits(number, place)[:20] for place in range(FIELDS)}
+    return {f"field{place}": value for place, value in enumerate(elements(number))}
+
+
+def scores(number):
+    """The scores are times, as those of a queue or of a list of the newest."""
+    return {member: 1_700_000_000 + number * ELEMENTS + place for place, member in enumerate(elements(number))}
 
 
 # Names as redis-benchmark makes them of `__rand_int__`.
@@ -37,16 +47,27 @@ def name(number):
     return f"key:{number:012d}"
 
 
+# How a key is written and read, and the bytes of its fields, scores and values.
 DATA = {
-    "strings": (lambda pipe, number: pipe.set(name(number), string(number)), ["GET"]),
-    "hashes": (lambda pipe, number: pipe.hset(name(number), mapping=fields(number)), ["HGETALL"]),
+    "strings": (lambda pipe, number: pipe.set(name(number), string(number)), ["GET"], 100),
+    "hashes": (
+        lambda pipe, number: pipe.hset(name(number), mapping=fields(number)),
+        ["HGETALL"],
+        ELEMENTS * (len("field0") + DIGITS),
+    ),
+    "zsets": (
+        lambda pipe, number: pipe.zadd(name(number), scores(number)),
+        ["ZRANGE", "0", "-1", "WITHSCORES"],
+        ELEMENTS * (8 + DIGITS),
+    ),
+    "lists": (lambda pipe, number: pipe.rpush(name(number), *elements(number)), ["LRANGE", "0", "-1"], ELEMENTS * DIGITS),
 }
+CHOSEN = sys.argv[5].split() or list(DATA)
 
 
 def payload(data):
-    """The bytes of keys, fields and values."""
-    of_one = 100 if data == "strings" else FIELDS * (len("field0") + 20)
-    return KEYS * (len(name(0)) + of_one)
+    """The bytes of keys, fields, scores and values."""
+    return KEYS * (len(name(0)) + DATA[data][2])
 
 
 def free_port():
@@ -84,7 +105,7 @@ def rate(port, command):
 
 
 def measure(store, data, budget, arguments, path):
-    put, read = DATA[data]
+    put, (read, *range_of), _ = DATA[data]
     port = free_port()
     process = subprocess.Popen([*arguments, "--port", str(port)], stdout=subprocess.DEVNULL)
     client = connected(port)
@@ -102,8 +123,9 @@ def measure(store, data, budget, arguments, path):
         assert process.wait() == 0
         process = subprocess.Popen([*arguments, "--port", str(port)], stdout=subprocess.DEVNULL)
         client = connected(port)
-    warm = rate(port, [*read, "key:__rand_int__"])
-    reads = rate(port, [*read, "key:__rand_int__"])
+    read = [read, "key:__rand_int__", *range_of]
+    warm = rate(port, read)
+    reads = rate(port, read)
     row = {
         "bench": "redis-cost",
         "store": store,
@@ -127,7 +149,7 @@ def measure(store, data, budget, arguments, path):
 
 
 def main():
-    for data in DATA:
+    for data in CHOSEN:
         path = os.path.join(scratch, f"redis-{data}")
         os.mkdir(path)
         options = ["redis-server", "--dir", path, "--save", "", "--rdbcompression", "yes"]
