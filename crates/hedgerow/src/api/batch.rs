@@ -90,10 +90,16 @@ pub enum BatchOp<'a> {
     },
 }
 
+/// The most operations that a read compares one by one; more are indexed.
+const COMPARED_MAX: usize = 64;
+/// The hash of an operation on a range.
+const RANGE_HASH: KeyHash = KeyHash(0);
+
 struct Route {
     /// The index into the keyspaces of the batch.
     keyspace: usize,
     partition: Arc<Partition>,
+    /// That of the key, or [`RANGE_HASH`].
     hash: KeyHash,
 }
 
@@ -377,7 +383,7 @@ impl Batch {
         let state = cell.state.load();
         for part in parts {
             let partition = state.partitions[part.partition].clone();
-            let (tag, hash) = (Tag::RANGE_DELETE, KeyHash(0));
+            let (tag, hash) = (Tag::RANGE_DELETE, RANGE_HASH);
             self.push_routed(cell, partition, hash, tag, (&part.key, &part.value));
         }
         self
@@ -417,6 +423,30 @@ impl Batch {
             partition,
             hash,
         });
+    }
+
+    /// Returns true if the operations are few enough to compare each, and none is on a range.
+    fn has_few(&self) -> bool {
+        self.len() <= COMPARED_MAX && self.routes.iter().all(|it| it.hash != RANGE_HASH)
+    }
+
+    /// The writes of a key, the newest first. Looks at each operation.
+    fn compared(&self, cell: &Arc<KeyspaceCell>, key: &[u8]) -> Result<Vec<(SeqNo, Tag, &[u8])>> {
+        let hash = KeyHash::of(key, cell.facts.seed);
+        let mut found = Vec::new();
+        if self.routes.iter().all(|it| it.hash != hash) {
+            return Ok(found);
+        }
+        let numbers = (0..).map(|number| SeqNo(SeqNo::OWN.0 + number));
+        for (number, (op, route)) in numbers.zip(self.payload.iter().zip(&self.routes)) {
+            let op = op?;
+            let of_keyspace = Arc::ptr_eq(&self.keyspaces[route.keyspace], cell);
+            if route.hash == hash && of_keyspace && op.user_key == key {
+                found.push((number, op.tag, op.value));
+            }
+        }
+        found.reverse();
+        Ok(found)
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

@@ -125,6 +125,29 @@ fn reads_see_the_writes_of_the_batch() {
     }
 }
 
+/// Few operations are compared one by one, more are indexed.
+#[test]
+fn many_operations_read_as_few_do() {
+    let disk = SimStorage::new(1);
+    let db = open(&disk);
+    let two = [plain(&db), db.keyspace("other", Layout::sorted()).unwrap()];
+    let mut batch = db.indexed_batch().unwrap();
+    let mut expected = [Contents::new(), Contents::new()];
+    for i in 0..150 {
+        let (at, key) = (i as usize % 2, key(i * 7 % 19));
+        if i % 5 == 0 {
+            batch.delete(&two[at], &key).unwrap();
+            expected[at].remove(&key);
+        } else {
+            batch.put(&two[at], &key, value(i)).unwrap();
+            expected[at].insert(key, value(i));
+        }
+        for (keyspace, expected) in two.iter().zip(&expected) {
+            assert_eq!(all(&mut batch, keyspace), *expected, "operation {i}");
+        }
+    }
+}
+
 #[test]
 fn others_neither_see_it_nor_are_seen() {
     let disk = SimStorage::new(1);

@@ -32,8 +32,9 @@ const MEMORY_BYTES_MAX: usize = 64 << 20;
 /// A scan or a cursor sees the writes that were in the batch when it was made. It is an owned
 /// value, so the batch can be written to while it is read.
 ///
-/// Memory: the operations, and a copy of them from the first read on that may concern them. 64 MiB
-/// by default, beside the database's memory budget; a write beyond it is `InvalidArgument`.
+/// Memory: the operations. A scan makes a copy of them, and so does a get if there are more than 64
+/// operations or some on ranges. 64 MiB by default, beside the database's memory budget; a write
+/// beyond it is `InvalidArgument`.
 /// Cost of a read: that of the snapshot, and a look into the batch if it has writes.
 ///
 /// ```
@@ -381,8 +382,14 @@ impl IndexedBatch {
         facts.order.check(key)?;
         let time = self.snapshot.time();
         let (mut chain, mut reaches_below) = (OperandChain::new(), true);
-        let versions = self.index()?.map(|own| own.versions(facts, key));
-        for (seqno, tag, stored) in versions.into_iter().flatten() {
+        let (compared, indexed) = match self.batch.has_few() {
+            true => (self.batch.compared(keyspace.cell(), key)?, None),
+            false => (
+                Vec::new(),
+                self.index()?.map(|own| own.versions(facts, key)),
+            ),
+        };
+        for (seqno, tag, stored) in compared.into_iter().chain(indexed.into_iter().flatten()) {
             let stored = || Ok(Slice::copy_from(stored));
             reaches_below = chain.add((seqno, tag), stored, || time)?;
             if !reaches_below {
