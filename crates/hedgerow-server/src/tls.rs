@@ -35,7 +35,7 @@ const READ_BYTES_MAX: usize = 1 << 20;
 /// A connection through TLS.
 pub(crate) struct Stream {
     inner: Box<TlsStream<TcpStream>>,
-    /// The last read ended before there was nothing left.
+    /// Something may be left that was decrypted: the socket does not tell of it.
     has_more: bool,
 }
 
@@ -113,9 +113,11 @@ pub(crate) async fn run(server: Arc<Server>, listener: TcpListener, acceptor: Tl
             drop(handshake);
             // Whoever fails is told so by TLS.
             if let Ok(Ok(inner)) = accepted {
-                let inner = Box::new(inner);
-                let has_more = false;
-                let stream = stream::Stream::Tls(Stream { inner, has_more });
+                let stream = stream::Stream::Tls(Stream {
+                    inner: Box::new(inner),
+                    // A request may have come with the last message of the handshake.
+                    has_more: true,
+                });
                 connection::serve(server, stream).await;
             }
         });

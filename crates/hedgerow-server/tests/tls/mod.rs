@@ -144,6 +144,24 @@ fn clients_talk_through_tls() {
     shut_down(served, stream);
 }
 
+/// It is decrypted with the client's last message, and the socket tells of nothing more.
+#[test]
+fn a_request_may_come_with_the_end_of_the_handshake() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let tls = authority.tls(dir.path(), ClientCertificates::Ignored);
+    let served = served(dir.path(), tls);
+    for _ in 0..20 {
+        let mut stream = connect(served.address, &authority, None);
+        stream.conn.writer().write_all(b"PING\r\n").unwrap();
+        let mut reply = [0; 7];
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"+PONG\r\n");
+    }
+    let last = connect(served.address, &authority, None);
+    shut_down(served, last);
+}
+
 /// The number of clients that wait.
 fn served_waiting(stream: &mut Secure) -> u64 {
     stream.write_all(b"INFO clients\r\n").unwrap();
