@@ -16,7 +16,7 @@ use crate::commands::{
     index_of,
 };
 use crate::execute::{Call, Caller};
-use crate::resp::{Limits, Parser, Reply, Request, error};
+use crate::resp::{Limits, Parser, Reply, error};
 use crate::server::Server;
 use crate::session::{Queued, Replies, Session};
 use crate::stream::Stream;
@@ -66,12 +66,6 @@ struct Connection {
     output: Vec<u8>,
     /// The bytes of what waits: input, output and queued commands.
     counted: Counted,
-}
-
-/// A request as arguments.
-enum Words<'a> {
-    Borrowed(Vec<&'a [u8]>),
-    Owned(Vec<Vec<u8>>),
 }
 
 impl Connection {
@@ -168,14 +162,9 @@ impl Connection {
                 }
             }
         }
-        let requests: Vec<Words<'_>> = requests.into_iter().map(|it| words(it, &input)).collect();
-        let borrowed = requests.iter().map(|request| match request {
-            Words::Borrowed(words) => words.clone(),
-            Words::Owned(words) => words.iter().map(Vec::as_slice).collect(),
-        });
-        let borrowed: Vec<Vec<&[u8]>> = borrowed.collect();
-        self.execute(stream, &borrowed).await?;
-        drop(requests);
+        *lock(&self.session.client.last_used) = clock::now();
+        let words: Vec<Vec<&[u8]>> = requests.iter().map(|it| it.words(&input)).collect();
+        self.execute(stream, &words).await?;
         if let Some(failure) = failure {
             let text = format!("ERR Protocol error: {}", failure.0);
             error(text).write(&mut self.output, self.session.resp3);
@@ -288,7 +277,6 @@ impl Connection {
                 client
                     .last_command
                     .store(index_of(command), Ordering::Relaxed);
-                *lock(&client.last_used) = clock::now();
                 if let (true, Some(word)) = (command.has_subcommands(), args.get(1)) {
                     let word = String::from_utf8_lossy(word).to_lowercase();
                     *lock(&client.last_subcommand) = word;
@@ -419,15 +407,6 @@ impl Connection {
             counters.failed.fetch_add(1, Ordering::Relaxed);
         }
         Ok(reply)
-    }
-}
-
-fn words(request: Request, input: &[u8]) -> Words<'_> {
-    match request {
-        Request::Array(places) => {
-            Words::Borrowed(places.into_iter().map(|place| &input[place]).collect())
-        }
-        Request::Inline(words) => Words::Owned(words),
     }
 }
 

@@ -164,17 +164,17 @@ impl Server {
         let mut txn = match Txn::new(&databases, mode, self.now()) {
             Ok(txn) => txn,
             Err(error) => {
-                outcome
-                    .replies
-                    .extend(calls.iter().map(|_| engine_error(&error)));
+                let replies = calls.iter().map(|_| engine_error(&error));
+                outcome.replies.extend(replies);
                 return Next::Done;
             }
         };
         (txn.db, txn.resp3, txn.is_waiting) = (caller.db, caller.resp3, caller.is_waiting);
         (txn.held, txn.refusal) = (held, self.refusal_of(writes, caller.client.is_some()));
         txn.rules = caller.client.and_then(|it| lock(&it.user).limits());
-        (txn.cluster, txn.listeners) = (self.cluster.as_deref(), Some(&listeners));
-        txn.tells_events = !self.config.events().is_empty();
+        (txn.cluster, txn.tells_events) =
+            (self.cluster.as_deref(), !self.config.events().is_empty());
+        txn.listeners = Some(&listeners);
         txn.shows_calls = self.clients.monitors.load(Ordering::Relaxed) > 0;
         let mut replies = Vec::with_capacity(calls.len());
         let next = self.run_over(&mut txn, caller, calls, &mut replies);
@@ -200,20 +200,19 @@ impl Server {
         for (denied, name) in effects.denied.drain(..) {
             self.note_denied(caller, denied, &name);
         }
-        self.watches.touch(&effects.touched);
-        let touched = effects.touched.len() as u64;
-        self.changes.fetch_add(touched, Ordering::Relaxed);
+        let touched = std::mem::take(&mut effects.touched);
+        self.watches.touch(touched.iter());
+        self.changes
+            .fetch_add(touched.len() as u64, Ordering::Relaxed);
         let client = caller.client;
         if !of_scripts.is_empty() && !effects.script_reads {
             let tracker = client.map_or(0, |it| it.remembers.load(Ordering::Relaxed));
             self.tracking.forget(tracker, of_scripts);
         }
-        if touched > 0 && self.tracking.is_used() {
+        if self.tracking.is_used() {
             let writer = client.map_or(0, |it| it.id);
-            let touched = effects.touched.drain(..);
-            effects
-                .changed
-                .extend(touched.map(|(_, key)| (writer, key)));
+            let changed = touched.iter().map(|(_, key)| (writer, key.to_vec()));
+            effects.changed.extend(changed);
         }
     }
 
@@ -251,7 +250,7 @@ impl Server {
         calls: &[Call<'_>],
         replies: &mut Vec<Reply>,
     ) -> Next {
-        let mut next = Next::Done;
+        let (mut next, mut began) = (Next::Done, clock::now());
         for call in calls {
             let Run::Data(run) = call.command.run else {
                 continue;
@@ -261,7 +260,6 @@ impl Server {
                 break;
             }
             txn.begin();
-            let began = clock::now();
             let answer = match self.refused(call.command, txn.refusal) {
                 Some(refused) => Ok(refused),
                 None => run(txn, call.args),
@@ -292,10 +290,12 @@ impl Server {
                     }
                 }
             };
+            let ended = clock::now();
             // The server's own calls, and further tries of those who wait, have no address.
             if !caller.address.is_empty() {
-                self.count(call, &reply, began.elapsed(), caller.address);
+                self.count(call, &reply, ended - began, caller.address);
             }
+            began = ended;
             replies.push(reply);
         }
         match next {
@@ -337,7 +337,8 @@ impl Server {
         let of_key = |key: &[u8]| Stripes::of(databases.hash(key));
         let mut stripes = Vec::with_capacity(calls.len());
         for call in calls {
-            stripes.extend(call.command.keys.of(call.args).into_iter().map(of_key));
+            let keys = call.command.keys;
+            keys.each(call.args, |key| stripes.push(of_key(key)));
         }
         stripes.extend(caller.watched.iter().map(|(_, key)| of_key(key)));
         let guards = self.stripes.try_hold(&mut stripes)?;

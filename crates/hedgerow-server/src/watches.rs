@@ -43,12 +43,13 @@ impl Watches {
     }
 
     /// Marks those who watch these keys.
-    pub(crate) fn touch(&self, keys: &[Key]) {
+    pub(crate) fn touch<'a>(&self, keys: impl IntoIterator<Item = (usize, &'a [u8])>) {
         if self.count() == 0 {
             return;
         }
         let watchers = lock(&self.watchers);
-        for client in keys.iter().filter_map(|key| watchers.get(key)).flatten() {
+        let of_key = |(db, key): (usize, &[u8])| watchers.get(&(db, key.to_vec()));
+        for client in keys.into_iter().filter_map(of_key).flatten() {
             client.is_dirty.store(true, Ordering::Release);
         }
     }
@@ -62,4 +63,9 @@ impl Watches {
             .cloned()
             .collect()
     }
+}
+
+/// These keys, as [`Watches::touch`] takes them.
+pub(crate) fn borrowed(keys: &[Key]) -> impl Iterator<Item = (usize, &[u8])> {
+    keys.iter().map(|(db, key)| (*db, key.as_slice()))
 }

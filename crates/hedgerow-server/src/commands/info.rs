@@ -160,10 +160,7 @@ fn persistence(server: &Server) -> String {
 }
 
 fn stats(server: &Server) -> String {
-    let calls = server
-        .counters
-        .iter()
-        .map(|it| it.calls.load(Ordering::Relaxed));
+    let calls = server.counters.iter().map(|it| it.calls());
     let engine = server.db().stats();
     let tracking = server.tracking.totals();
     lines(&[
@@ -244,7 +241,7 @@ fn errors(server: &Server) -> String {
 fn commands(server: &Server) -> String {
     let mut text = String::new();
     for (command, counters) in COMMANDS.iter().zip(&server.counters) {
-        let calls = counters.calls.load(Ordering::Relaxed);
+        let calls = counters.calls();
         if calls == 0 {
             continue;
         }

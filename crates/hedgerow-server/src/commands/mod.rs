@@ -339,8 +339,14 @@ impl Keys {
 
     /// The keys among these arguments; those that are there, if the arguments are wrong.
     pub(crate) fn of<'a>(self, args: Args<'a>) -> Vec<&'a [u8]> {
+        let mut keys = Vec::new();
+        self.each(args, |key| keys.push(key));
+        keys
+    }
+
+    /// Calls a function for each of these keys. Allocates nothing if their places are fixed.
+    pub(crate) fn each<'a>(self, args: Args<'a>, call: impl FnMut(&'a [u8])) {
         match self {
-            Keys::None | Keys::Channels(_) => Vec::new(),
             Keys::Range(first, last, step) => {
                 let last = match last {
                     ..0 => args.len() as i32 + last,
@@ -349,8 +355,16 @@ impl Keys {
                 let places = (first..=last).step_by(step.max(1) as usize);
                 places
                     .filter_map(|place| args.get(place as usize).copied())
-                    .collect()
+                    .for_each(call);
             }
+            other => other.searched(args).into_iter().for_each(call),
+        }
+    }
+
+    /// The keys whose places the other arguments say.
+    fn searched<'a>(self, args: Args<'a>) -> Vec<&'a [u8]> {
+        match self {
+            Keys::None | Keys::Channels(_) | Keys::Range(..) => Vec::new(),
             Keys::Counted(at, first) => {
                 let number = args.get(at).and_then(|count| crate::number::integer(count));
                 let count = number

@@ -16,6 +16,7 @@ use crate::session::{Queued, Watched};
 use crate::store::{DATABASES, Databases, Mode, Stop, Txn};
 use crate::stream::Stream;
 use crate::waiters::Waiter;
+use crate::watches::borrowed;
 
 impl Connection {
     pub(super) async fn run_special(&mut self, special: Special, args: Args<'_>) -> Reply {
@@ -58,7 +59,7 @@ impl Connection {
                 server.make_durable(wrote).await.err().unwrap_or(reply)
             }
             Special::ReplicaOf => replication::replica_of(&server, args).await,
-            Special::Failover => replication::begin_failover(&server, args),
+            Special::Failover => replication::failover(&server, args).await,
             Special::Sync => error("ERR HEDGEROW.SYNC is not possible in a transaction"),
             Special::Shutdown => self.shut_down(args),
             Special::Debug => debug(args).await,
@@ -402,7 +403,7 @@ impl Server {
             Some((one, other)) => databases.swap(one, other),
             None => databases.flush(dbs),
         };
-        self.watches.touch(&touched);
+        self.watches.touch(borrowed(&touched));
         Some(result.map_err(|error| crate::store::engine_error(&error)))
     }
 

@@ -114,7 +114,7 @@ fn of_clients(server: &Server, samples: &mut Samples) {
 /// The commands that were called, each with its errors and durations.
 fn of_commands(server: &Server, samples: &mut Samples) {
     let called = COMMANDS.iter().zip(&server.counters);
-    let called = called.filter(|(_, it)| it.calls.load(Ordering::Relaxed) > 0);
+    let called = called.filter(|(_, it)| it.calls() > 0);
     let called: Vec<(String, &Counters)> = called
         .map(|(command, counters)| (format!("command=\"{}\"", command.name), counters))
         .collect();

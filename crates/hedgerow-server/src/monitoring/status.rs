@@ -49,12 +49,12 @@ pub(super) fn text(server: &Server) -> String {
 
 fn commands(server: &Server) -> Vec<Value> {
     let called = COMMANDS.iter().zip(&server.counters);
-    let called = called.filter(|(_, it)| it.calls.load(Ordering::Relaxed) > 0);
+    let called = called.filter(|(_, it)| it.calls() > 0);
     let commands = called.map(|(command, it)| {
         let durations = it.durations.iter().map(|it| it.load(Ordering::Relaxed));
         json!({
             "name": command.name,
-            "calls": it.calls.load(Ordering::Relaxed),
+            "calls": it.calls(),
             "failed": it.failed.load(Ordering::Relaxed),
             "micros": it.micros.load(Ordering::Relaxed),
             "durations": durations.collect::<Vec<_>>(),

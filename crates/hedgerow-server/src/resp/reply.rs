@@ -1,7 +1,5 @@
 //! Replies, and their bytes in both versions of the protocol.
 
-use std::io::Write;
-
 use hedgerow::Slice;
 
 use crate::number;
@@ -154,8 +152,7 @@ fn line(out: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
 
 fn length(out: &mut Vec<u8>, kind: u8, number: i64) {
     out.push(kind);
-    // Writing to a vector does not fail.
-    let _ = write!(out, "{number}");
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 

@@ -24,6 +24,16 @@ pub enum Request {
     Inline(Vec<Vec<u8>>),
 }
 
+impl Request {
+    /// The arguments; `bytes` are those that were parsed.
+    pub(crate) fn words<'a>(&'a self, bytes: &'a [u8]) -> Vec<&'a [u8]> {
+        match self {
+            Request::Array(places) => places.iter().map(|it| &bytes[it.clone()]).collect(),
+            Request::Inline(words) => words.iter().map(Vec::as_slice).collect(),
+        }
+    }
+}
+
 /// The reason why bytes are no request; nothing behind them can be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtocolError(pub String);

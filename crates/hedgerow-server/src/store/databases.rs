@@ -10,6 +10,9 @@ use hedgerow::Durability;
 use hedgerow::{Db, Error, ErrorKind, Keyspace, Layout, Result};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::Answer;
+use super::txn::Stop;
+
 /// The keyspace of what all databases share.
 pub(crate) const SERVER: &str = "server";
 /// The number of databases.
@@ -325,6 +328,14 @@ impl Databases {
 
     fn change(&self) -> MutexGuard<'_, Change> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The keyspace to write to.
+pub(super) fn space_of(map: &Map, number: usize, space: Space) -> Answer<&Keyspace> {
+    match map.get(number) {
+        Some(Some(database)) => Ok(database.space(space)),
+        _ => Err(Stop::Database(number)),
     }
 }
 

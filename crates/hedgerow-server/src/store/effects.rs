@@ -13,13 +13,44 @@ pub(crate) struct Event {
     pub(crate) key: Vec<u8>,
 }
 
+/// Keys with their databases, one behind the other: every write adds one.
+#[derive(Debug, Default)]
+pub(crate) struct TouchedKeys {
+    bytes: Vec<u8>,
+    /// The database of each, and where it ends.
+    ends: Vec<(usize, usize)>,
+}
+
+impl TouchedKeys {
+    pub(crate) fn push(&mut self, db: usize, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push((db, self.bytes.len()));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.ends.truncate(len);
+        self.bytes
+            .truncate(self.ends.last().map_or(0, |(_, end)| *end));
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let begins = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
+        let keys = begins.zip(&self.ends);
+        keys.map(|(begin, (db, end))| (*db, &self.bytes[begin..*end]))
+    }
+}
+
 /// The things to do when a command's writes are committed.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     /// Messages for channels.
     pub(crate) messages: Vec<Message>,
     /// The keys that have changed, for those who watch them.
-    pub(crate) touched: Vec<(usize, Vec<u8>)>,
+    pub(crate) touched: TouchedKeys,
     /// The keys that have something for those who wait.
     pub(crate) ready: Vec<(usize, Vec<u8>)>,
     pub(crate) events: Vec<Event>,
@@ -60,8 +91,8 @@ impl Effects {
         self.calls.truncate(to[6]);
     }
 
+    /// Adds those of another commit, whose keys were told of already.
     pub(crate) fn append(&mut self, mut other: Effects) {
-        self.touched.append(&mut other.touched);
         self.ready.append(&mut other.ready);
         self.events.append(&mut other.events);
         self.messages.append(&mut other.messages);

@@ -3,7 +3,7 @@
 use super::Answer;
 use super::databases::Space;
 use super::meta::Meta;
-use super::txn::{Txn, elements};
+use super::txn::{PLACE_BYTES, Txn, elements};
 
 /// The reason why an entry that is stored is absent for readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +17,17 @@ pub(crate) enum Expired {
 /// A key of a user, as it is stored.
 pub(crate) struct Entry {
     pub(crate) db: usize,
-    pub(crate) key: Vec<u8>,
+    /// The key with its place in front, as it is stored.
+    pub(super) meta_key: Vec<u8>,
     pub(super) stored: Option<Meta>,
     pub(super) expired: Option<Expired>,
 }
 
 impl Entry {
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.meta_key[PLACE_BYTES..]
+    }
+
     /// The entry, unless there is none or it has expired.
     pub(crate) fn meta(&self) -> Option<&Meta> {
         self.stored.as_ref().filter(|_| self.expired.is_none())

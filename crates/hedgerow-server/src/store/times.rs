@@ -61,7 +61,7 @@ fn times(meta: Option<&Meta>) -> [u64; 2] {
 impl Txn<'_> {
     /// Replaces the entries for the times of a key by those of its new state; `None` if it goes.
     pub(super) fn move_times(&mut self, entry: &Entry, new: Option<&Meta>) -> Answer<()> {
-        let key_of = |time: u64| [&time.to_be_bytes(), entry.key.as_slice()].concat();
+        let key_of = |time: u64| [&time.to_be_bytes(), entry.key()].concat();
         for (old, new) in times(entry.stored.as_ref()).into_iter().zip(times(new)) {
             if old != new && old > 0 {
                 self.delete(entry.db, Space::Expiry, &key_of(old))?;

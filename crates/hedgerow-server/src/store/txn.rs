@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hedgerow::{Durability, IndexedBatch, Keyspace, MemoryAnswer, Savepoint, Slice};
 
 use super::Answer;
-use super::databases::{Database, Databases, Map, Space};
+use super::databases::{self, Databases, Map, Space};
 use super::effects::{Effects, Event};
 use super::entry::{Entry, Expired};
 use super::meta::{Kind, Meta};
@@ -25,6 +25,8 @@ const SCANNED_IN_MEMORY_MAX: u64 = 64;
 /// The memory of one commit: the largest values of a pipeline, twice, since it reads its writes.
 const BATCH_BYTES_MAX: usize = 256 << 20;
 const KEY_BYTES_MAX: usize = hedgerow::KEY_BYTES_MAX - 32;
+/// The bytes of the hash in front of a key.
+pub(super) const PLACE_BYTES: usize = 4;
 
 /// The reasons why a command has no reply yet, or an error.
 #[derive(Debug)]
@@ -108,7 +110,7 @@ pub(crate) type Wanted = (Keyspace, Vec<u8>);
 struct Begin {
     savepoint: Savepoint,
     effects: [usize; 7],
-    sizes: [i64; super::databases::DATABASES],
+    sizes: [i64; databases::DATABASES],
     db: usize,
 }
 
@@ -120,7 +122,7 @@ pub(crate) struct Txn<'a> {
     mode: Mode,
     pub(crate) wanted: Vec<Wanted>,
     /// By how much the number of keys of each database changes.
-    sizes: [i64; super::databases::DATABASES],
+    sizes: [i64; databases::DATABASES],
     pub(crate) effects: Effects,
     begin: Option<Begin>,
     /// The keys that nobody else can change meanwhile.
@@ -144,6 +146,8 @@ pub(crate) struct Txn<'a> {
     pub(crate) is_waiting: bool,
     /// The error for whatever writes, if nothing may.
     pub(crate) refusal: Option<&'static str>,
+    /// The memory in which entries are encoded.
+    scratch: Vec<u8>,
 }
 
 impl<'a> Txn<'a> {
@@ -172,6 +176,7 @@ impl<'a> Txn<'a> {
             cluster: None,
             is_waiting: false,
             refusal: None,
+            scratch: Vec::new(),
         })
     }
 
@@ -252,34 +257,12 @@ impl<'a> Txn<'a> {
 
     // ---- entries of the engine ----
 
-    fn database(&self, db: usize) -> Option<&Arc<Database>> {
-        self.map.get(db)?.as_ref()
-    }
-
-    /// The keyspace to write to.
-    fn space(&self, db: usize, space: Space) -> Answer<Keyspace> {
-        let database = self.database(db).ok_or(Stop::Database(db))?;
-        Ok(database.space(space).clone())
-    }
-
     pub(crate) fn get(&mut self, db: usize, space: Space, key: &[u8]) -> Answer<Option<Slice>> {
-        let Some(database) = self.database(db) else {
+        let Some(Some(database)) = self.map.get(db) else {
             return Ok(None);
         };
-        self.read(&database.space(space).clone(), key)
-    }
-
-    fn read(&mut self, keyspace: &Keyspace, key: &[u8]) -> Answer<Option<Slice>> {
-        if self.mode == Mode::Device {
-            return Ok(self.batch.get(keyspace, key)?);
-        }
-        match self.batch.get_if_cached(keyspace, key)? {
-            MemoryAnswer::Unknown => {
-                self.wanted.push((keyspace.clone(), key.to_vec()));
-                Err(Stop::Read)
-            }
-            found => Ok(found.value()),
-        }
+        let wanted = (self.mode, &mut self.wanted);
+        read(&mut self.batch, wanted, database.space(space), key)
     }
 
     /// Several values. In memory mode all that are missing are asked for together.
@@ -289,26 +272,27 @@ impl<'a> Txn<'a> {
         space: Space,
         keys: &[Vec<u8>],
     ) -> Answer<Vec<Option<Slice>>> {
-        let Some(database) = self.database(db) else {
+        let Some(Some(database)) = self.map.get(db) else {
             return Ok(vec![None; keys.len()]);
         };
-        let keyspace = database.space(space).clone();
+        let keyspace = database.space(space);
         if self.mode == Mode::Device {
-            return Ok(self.batch.multi_get(&keyspace, keys)?);
+            return Ok(self.batch.multi_get(keyspace, keys)?);
         }
-        let read = keys.iter().map(|key| self.read(&keyspace, key));
-        together(read)
+        let (mode, batch, wanted) = (self.mode, &mut self.batch, &mut self.wanted);
+        let read = |key: &Vec<u8>| read(batch, (mode, wanted), keyspace, key);
+        together(keys.iter().map(read))
     }
 
     pub(crate) fn put(&mut self, db: usize, space: Space, key: &[u8], value: &[u8]) -> Answer<()> {
-        let keyspace = self.space(db, space)?;
-        self.batch.put(&keyspace, key, value)?;
+        self.batch
+            .put(databases::space_of(&self.map, db, space)?, key, value)?;
         Ok(())
     }
 
     pub(crate) fn delete(&mut self, db: usize, space: Space, key: &[u8]) -> Answer<()> {
-        let keyspace = self.space(db, space)?;
-        self.batch.delete(&keyspace, key)?;
+        self.batch
+            .delete(databases::space_of(&self.map, db, space)?, key)?;
         Ok(())
     }
 
@@ -318,8 +302,8 @@ impl<'a> Txn<'a> {
         space: Space,
         range: std::ops::Range<Vec<u8>>,
     ) -> Answer<()> {
-        let keyspace = self.space(db, space)?;
-        self.batch.delete_range(&keyspace, range)?;
+        let keyspace = databases::space_of(&self.map, db, space)?;
+        self.batch.delete_range(keyspace, range)?;
         Ok(())
     }
 
@@ -335,12 +319,9 @@ impl<'a> Txn<'a> {
         if self.mode == Mode::Memory && count > SCANNED_IN_MEMORY_MAX {
             return Err(Stop::Device);
         }
-        let scan = match self.database(db) {
-            None => None,
-            Some(database) => {
-                let keyspace = database.space(space).clone();
-                Some(self.batch.scan(&keyspace, range)?)
-            }
+        let scan = match self.map.get(db) {
+            Some(Some(database)) => Some(self.batch.scan(database.space(space), range)?),
+            _ => None,
         };
         Ok(scan.into_iter().flatten().map(|item| Ok(item?)))
     }
@@ -348,7 +329,7 @@ impl<'a> Txn<'a> {
     // ---- keys of users ----
 
     /// The hash in front of a key or field: the order of SCAN.
-    pub(crate) fn place(&self, bytes: &[u8]) -> [u8; 4] {
+    pub(crate) fn place(&self, bytes: &[u8]) -> [u8; PLACE_BYTES] {
         ((self.databases.hash(bytes) >> 32) as u32).to_be_bytes()
     }
 
@@ -375,10 +356,9 @@ impl<'a> Txn<'a> {
             Some(meta) => self.expired(db, meta)?,
             None => None,
         };
-        let key = key.to_vec();
         Ok(Entry {
             db,
-            key,
+            meta_key,
             stored,
             expired,
         })
@@ -427,11 +407,13 @@ impl<'a> Txn<'a> {
     /// Stores the entry of a key, whatever it was before.
     pub(crate) fn store(&mut self, entry: &mut Entry, meta: Meta) -> Answer<()> {
         let db = entry.db;
-        let meta_key = self.meta_key(&entry.key)?;
         self.end_old(entry, Some(&meta))?;
-        let mut bytes = Vec::with_capacity(32 + meta.value.bytes().len());
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
         meta.encode(&mut bytes);
-        self.put(db, Space::Meta, &meta_key, &bytes)?;
+        let put = self.put(db, Space::Meta, &entry.meta_key, &bytes);
+        self.scratch = bytes;
+        put?;
         if entry.stored.is_none() {
             self.sizes[db] += 1;
             self.event(entry, b'n', "new");
@@ -448,7 +430,7 @@ impl<'a> Txn<'a> {
             return self.store(entry, meta);
         }
         if self.remove(entry)? {
-            self.notify(entry.db, b'g', "del", &entry.key);
+            self.notify(entry.db, b'g', "del", entry.key());
         }
         Ok(())
     }
@@ -459,9 +441,8 @@ impl<'a> Txn<'a> {
             return Ok(false);
         }
         let existed = entry.exists();
-        let meta_key = self.meta_key(&entry.key)?;
         self.end_old(entry, None)?;
-        self.delete(entry.db, Space::Meta, &meta_key)?;
+        self.delete(entry.db, Space::Meta, &entry.meta_key)?;
         self.sizes[entry.db] -= 1;
         entry.stored = None;
         entry.expired = None;
@@ -474,9 +455,8 @@ impl<'a> Txn<'a> {
         let Some(meta) = entry.meta().cloned() else {
             return Ok(None);
         };
-        let meta_key = self.meta_key(&entry.key)?;
         self.move_times(entry, None)?;
-        self.delete(entry.db, Space::Meta, &meta_key)?;
+        self.delete(entry.db, Space::Meta, &entry.meta_key)?;
         self.sizes[entry.db] -= 1;
         entry.stored = None;
         self.touch(entry);
@@ -527,11 +507,11 @@ impl<'a> Txn<'a> {
 
     /// The number of keys of a database.
     pub(crate) fn size(&mut self, db: usize) -> Answer<i64> {
-        let Some(database) = self.database(db).cloned() else {
+        let Some(Some(database)) = self.map.get(db) else {
             return Ok(0);
         };
-        let server = self.databases.server.clone();
-        let stored = self.read(&server, &database.size_key)?;
+        let (server, wanted) = (&self.databases.server, (self.mode, &mut self.wanted));
+        let stored = read(&mut self.batch, wanted, server, &database.size_key)?;
         let stored = stored.map(|stored| stored.as_bytes().try_into().map_err(|_| Stop::damaged()));
         let stored = stored.transpose()?.map_or(0, i64::from_le_bytes);
         Ok(stored + self.sizes[db])
@@ -541,12 +521,13 @@ impl<'a> Txn<'a> {
 
     /// Notes that a key has changed.
     pub(crate) fn touch(&mut self, entry: &Entry) {
-        self.effects.touched.push((entry.db, entry.key.clone()));
+        self.effects.touched.push(entry.db, entry.key());
     }
 
     /// Notes that a key may have something for those who wait.
     pub(crate) fn ready(&mut self, entry: &Entry) {
-        self.effects.ready.push((entry.db, entry.key.clone()));
+        let key = entry.key().to_vec();
+        self.effects.ready.push((entry.db, key));
     }
 
     pub(crate) fn notify(&mut self, db: usize, class: u8, name: &'static str, key: &[u8]) {
@@ -576,7 +557,26 @@ impl<'a> Txn<'a> {
 
     /// Notes an event of an entry's key.
     pub(crate) fn event(&mut self, entry: &Entry, class: u8, name: &'static str) {
-        self.notify(entry.db, class, name, &entry.key);
+        self.notify(entry.db, class, name, entry.key());
+    }
+}
+
+/// The value of a key. In memory mode a key that memory does not know is added to the wanted ones.
+fn read(
+    batch: &mut IndexedBatch,
+    (mode, wanted): (Mode, &mut Vec<Wanted>),
+    keyspace: &Keyspace,
+    key: &[u8],
+) -> Answer<Option<Slice>> {
+    if mode == Mode::Device {
+        return Ok(batch.get(keyspace, key)?);
+    }
+    match batch.get_if_cached(keyspace, key)? {
+        MemoryAnswer::Unknown => {
+            wanted.push((keyspace.clone(), key.to_vec()));
+            Err(Stop::Read)
+        }
+        found => Ok(found.value()),
     }
 }
 
