@@ -29,12 +29,12 @@ pub(super) fn role(session: &mut Session, _args: Args<'_>) -> Reply {
     tokio::task::block_in_place(|| crate::replication::role(&session.server))
 }
 
-/// No latencies are collected beyond those of SLOWLOG.
 pub(super) fn lolwut(_session: &mut Session, _args: Args<'_>) -> Reply {
     let [redis, own] = [super::info::REDIS_VERSION, env!("CARGO_PKG_VERSION")];
     Reply::Text(format!("Redis ver. {redis}, by Hedgerow {own}\n"))
 }
 
+/// No latencies are collected beyond those of SLOWLOG.
 pub(super) fn latency(_session: &mut Session, args: Args<'_>) -> Reply {
     match args[1] {
         it if is(it, "RESET") => Reply::Integer(0),

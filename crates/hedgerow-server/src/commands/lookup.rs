@@ -47,11 +47,15 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
     indexes().get(name).map(|at| &COMMANDS[*at])
 }
 
-/// The index of a command of the table.
-pub(crate) fn index_of(command: &'static Command) -> usize {
-    // It is looked up for every call, so the address says it.
-    let bytes = std::ptr::from_ref(command).addr() - COMMANDS.as_ptr().addr();
-    bytes / size_of::<Command>()
+/// The index of a command in the table; that of its namesake for one that is not in it.
+pub(crate) fn index_of(command: &Command) -> usize {
+    // It is looked up for every call, and the address of nearly all of them says it.
+    let bytes = std::ptr::from_ref(command).addr();
+    let at = bytes.wrapping_sub(COMMANDS.as_ptr().addr()) / size_of::<Command>();
+    match COMMANDS.get(at) {
+        Some(found) if std::ptr::eq(found, command) => at,
+        _ => indexes().get(command.name).copied().unwrap_or(0),
+    }
 }
 
 /// The group of a command.
@@ -60,4 +64,28 @@ pub(super) fn group_of(name: &str) -> &'static str {
     let begins = |first: &str| indexes().get(first).is_some_and(|first| *first <= at);
     let group = GROUPS.iter().rev().find(|(first, _)| begins(first));
     group.map_or("generic", |(_, group)| group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::{Keys, Run};
+
+    #[test]
+    fn a_command_has_the_index_of_its_name() {
+        for (at, command) in COMMANDS.iter().enumerate() {
+            assert_eq!(index_of(command), at);
+        }
+        let outside = Command {
+            name: "del",
+            arity: -1,
+            flags: 0,
+            keys: Keys::None,
+            run: Run::Refused,
+            summary: "",
+        };
+        let del = find(b"DEL").unwrap();
+        assert_eq!(index_of(&outside), index_of(del));
+        assert_eq!(del.name, "del");
+    }
 }
