@@ -4,12 +4,13 @@ root=$(cd "$here/../../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
 hedgerow=${HEDGEROW:-$target/release/hedgerow}
 
-# start ARGUMENT...: starts a server of $scratch/db, and sets `server`, its process, and `port`.
+# start ARGUMENT...: starts a server of $scratch/db, and sets `server`, its process, and `port`, which
+# is $fixed_port if that is set.
 start() {
   # A server before this one has written its line.
   rm -f "$scratch/ready"
   touch "$scratch/ready"
-  "$hedgerow" serve --db "$scratch/db" --port 0 "$@" >"$scratch/ready" &
+  "$hedgerow" serve --db "$scratch/db" --port "${fixed_port:-0}" "$@" >"$scratch/ready" &
   server=$!
   for _ in $(seq 100); do
     grep -q ready "$scratch/ready" && break
