@@ -164,7 +164,7 @@ fn begin_flush(engine: &Arc<Engine>, partition: &Arc<Partition>) -> bool {
         }
         // Checked by the one thread that fills level 0: another may just have added the last run
         // that fits.
-        work.flushing = !flush::level0_is_full(partition);
+        work.flushing = !partition.tree().version.level0_is_full();
         if work.flushing {
             return true;
         }
@@ -256,8 +256,8 @@ fn carry_out(engine: &Arc<Engine>, partition: &Arc<Partition>, merge: &MergeJob)
             let is_other = |job: &RunningJob| Some(job) != merge.running.as_ref();
             work.running.retain(is_other);
             // Flushes without room in level 0 wait for this merge.
-            let has_sealed = !partition.tree().sealed.is_empty();
-            if has_failed && has_sealed && flush::level0_is_full(partition) {
+            let tree = partition.tree();
+            if has_failed && !tree.sealed.is_empty() && tree.version.level0_is_full() {
                 work.flush_failure.clone_from(&failure);
             }
             work.merge_failure = failure;

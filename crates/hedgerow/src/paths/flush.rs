@@ -13,7 +13,6 @@ use crate::base::error::Result;
 use crate::base::range_tombstones::{RangeTombstones, successor};
 use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
-use crate::design::merge_policy::shape::RUNS_MAX;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 use crate::paths::compaction::fold::Folding;
 use crate::paths::compaction::output::OutputTables;
@@ -24,13 +23,6 @@ use crate::tree::engine::Engine;
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
 use crate::tree::version::Version;
-
-/// Returns true if level 0 has as many runs as a group can have.
-pub(crate) fn level0_is_full(partition: &Partition) -> bool {
-    let tree = partition.tree();
-    let level0 = tree.version.levels.first();
-    level0.is_some_and(|level| level.groups.iter().any(|g| g.runs.len() >= RUNS_MAX))
-}
 
 /// Returns true if there is a sealed memtable that no checkpoint or bulk load holds back.
 pub(crate) fn is_due(engine: &Engine, partition: &Partition) -> bool {

@@ -221,3 +221,29 @@ fn the_new_trees_of_a_keyspace_come_with_the_catalog_that_has_them() {
     assert!(is_agreed());
     assert_ne!(tree(&keyspace).id, before);
 }
+
+/// While a merge filled the disk, flushes failed beside it, and writes were refused.
+#[test]
+fn a_merge_leaves_the_room_that_flushes_need() {
+    let disk = SimStorage::new(8);
+    let (db, keyspace) = simulated(&disk, 8, "leveling:4");
+    let (engine, partition) = (db.engine(), tree(&keyspace));
+    block_merges(&partition);
+    for _ in 0..6 {
+        put(&keyspace, 0);
+        keyspace.flush().unwrap();
+    }
+    partition.work().running.clear();
+    let writer = engine.writer().unwrap();
+    writer.whole_trees.hold_flushes(SeqNo(0));
+    keyspace.put("large", [7; 300_000]).unwrap();
+    let merge = || compaction::begin(engine, &partition).unwrap();
+    disk.set_capacity_bytes(Some(disk.used_bytes() + 200_000));
+    let refused = carry_out(engine, &partition, &merge()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NoSpace);
+    assert!(refused.to_string().contains("of memtables"), "{refused}");
+    disk.set_capacity_bytes(Some(disk.used_bytes() + 500_000));
+    carry_out(engine, &partition, &merge()).unwrap();
+    writer.whole_trees.release_flushes();
+    keyspace.flush().unwrap();
+}

@@ -9,7 +9,6 @@ use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::runtime::Pressure;
 use crate::paths::compaction;
-use crate::paths::flush;
 use crate::paths::group_filters;
 use crate::tree::engine::Engine;
 use crate::tree::partition::{Partition, Work};
@@ -109,7 +108,7 @@ pub(crate) fn flush_here(
             if let Some(error) = &work.flush_failure {
                 return Err(error.clone());
             }
-            if is_pending(partition, at) && flush::level0_is_full(partition) {
+            if is_pending(partition, at) && partition.tree().version.level0_is_full() {
                 let failure = work.merge_failure.clone();
                 return Err(failure.unwrap_or_else(compaction::level0_full));
             }

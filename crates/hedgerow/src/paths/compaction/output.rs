@@ -3,8 +3,10 @@
 //! expensive; (3) if the next level is a single run, at the last table boundary there that still
 //! fits, because a merge rewrites whole tables and a straddling one would be rewritten for nothing.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use hedgerow_io::ReadMode;
 
@@ -58,6 +60,8 @@ pub(crate) struct OutputTables<'a> {
     seqno_override: Option<SeqNo>,
     /// See [`TableOptions::settled`].
     pub(crate) settled: Option<SeqNo>,
+    /// No table is begun in the last room of the disk, which flushes need.
+    pub(crate) leaves_room: bool,
     /// Tables are cut at the borders of both of these numbers of ranges.
     ranges: [u32; 2],
     /// The maximum size of a table.
@@ -139,6 +143,7 @@ impl<'a> OutputTables<'a> {
             held_bytes_max: usize::MAX,
             seqno_override: None,
             settled: None,
+            leaves_room: false,
             below,
             next_below,
             overlap_bytes: 0,
@@ -291,11 +296,34 @@ impl<'a> OutputTables<'a> {
         self.aligns && self.borders > before
     }
 
+    /// A merge that fills the disk fails in the end, and until then every flush does so, too, and
+    /// writes are refused.
+    fn check_room(&self, dir: &Path) -> Result<()> {
+        if !self.leaves_room {
+            return Ok(());
+        }
+        let refused = |e| Error::io("begin a table in", dir, e);
+        let memory = &self.engine.memory;
+        let [active, sealed] = [&*memory.active, &memory.sealed].map(|it| it.load(Relaxed));
+        let (table, kept) = (self.design.table_bytes, active + sealed);
+        let storage = &self.engine.environment.storage;
+        let available = storage.available_bytes(dir).map_err(refused)?;
+        if available >= table + kept {
+            return Ok(());
+        }
+        let text = format!(
+            "expected room for {table} bytes beside {kept} bytes of memtables, found {available}"
+        );
+        Err(refused(io::Error::new(io::ErrorKind::StorageFull, text)))
+    }
+
     fn begin_table(&mut self) -> Result<Current<'a>> {
         let id = self.engine.writer()?.ids.next_table();
         let directories = &self.engine.directories;
         let place = directories.places.of_level(self.level_of_place);
-        let path = directories.tables(place).join(table_name(id));
+        let dir = directories.tables(place);
+        self.check_room(&dir)?;
+        let path = dir.join(table_name(id));
         // A failed create may have left a file, too.
         self.written.push(path.clone());
         let storage = &self.engine.environment.storage;

@@ -105,7 +105,7 @@ fn flush_replayed(
         if partition.seal(at, &engine.memory.pool) {
             let tree = partition.tree_owned();
             for memtable in tree.sealed.iter().rev() {
-                if flush::level0_is_full(partition) {
+                if partition.tree().version.level0_is_full() {
                     let joined = join_runs(engine, partition)?;
                     replayed.install(engine, partition, joined, None)?;
                 }

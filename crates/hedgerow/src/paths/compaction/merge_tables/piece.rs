@@ -27,6 +27,8 @@ impl<'m> Piece<'m> {
         let (design, below) = (merge.design.clone(), merge.below());
         let mut output = OutputTables::with(engine, partition, design, place, merge.filter, below);
         output.settled = merge.settled();
+        // Else flushes wait for this merge.
+        output.leaves_room = !partition.tree().version.level0_is_full();
         let retain = Retain::new(&merge.held, merge.ranges.within(lower, upper));
         output.range_tombstones = retain.ranges(|lo, hi| !merge.has_older((lo, hi)));
         Piece {
