@@ -171,7 +171,7 @@ fn a_forced_failover_to_a_stopped_replica_can_be_aborted() {
     until("the second phase", || {
         pair.state() == "failover-in-progress"
     });
-    assert_eq!(fact(&mut pair.client, "role"), "slave");
+    until("the new role", || fact(&mut pair.client, "role") == "slave");
     assert!(is_error(&pair.client.call("SET k 2"), "READONLY"));
     assert_eq!(pair.client.call("GET k"), bulk("1"));
     assert_eq!(pair.client.call("FAILOVER ABORT"), Value::status("OK"));
