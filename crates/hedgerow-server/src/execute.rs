@@ -63,6 +63,15 @@ pub(crate) struct Outcome {
     pub(crate) refused: bool,
 }
 
+/// The locks that an attempt takes.
+#[derive(Clone, Copy)]
+struct Holding {
+    /// All, not only those of the keys.
+    all_keys: bool,
+    /// It waits a little: an attempt before has found one taken.
+    waits: bool,
+}
+
 /// The next step after an attempt.
 enum Next {
     Done,
@@ -93,7 +102,11 @@ impl Server {
                 ..caller
             };
             let left = &calls[before..];
-            let mut attempt = || self.attempt(caller, left, (mode, all_keys), &mut outcome);
+            let holding = Holding {
+                all_keys,
+                waits: busy > 0,
+            };
+            let mut attempt = || self.attempt(caller, left, (mode, holding), &mut outcome);
             let next = match mode {
                 Mode::Memory => attempt(),
                 Mode::Device => tokio::task::block_in_place(attempt),
@@ -138,13 +151,13 @@ impl Server {
         &self,
         caller: Caller<'_>,
         calls: &[Call<'_>],
-        (mode, all_keys): (Mode, bool),
+        (mode, holding): (Mode, Holding),
         outcome: &mut Outcome,
     ) -> Next {
         let databases = self.databases();
         let writes = calls.iter().any(|it| it.command.has(WRITE));
         let (_guards, held) = if writes || caller.atomic.is_some() {
-            let Some((guards, held)) = self.hold(&databases, caller, (calls, all_keys)) else {
+            let Some((guards, held)) = self.hold(&databases, caller, (calls, holding)) else {
                 return Next::Busy;
             };
             (Some(guards), held)
@@ -328,10 +341,10 @@ impl Server {
         &'a self,
         databases: &Databases,
         caller: Caller<'_>,
-        (calls, all_keys): (&[Call<'_>], bool),
+        (calls, holding): (&[Call<'_>], Holding),
     ) -> Option<(impl Sized + use<'a>, Held)> {
         let is_of_all = |it: &Call<'_>| it.command.has(ALL_KEYS);
-        if all_keys || calls.iter().any(is_of_all) && caller.atomic.is_some() {
+        if holding.all_keys || calls.iter().any(is_of_all) && caller.atomic.is_some() {
             return Some((self.stripes.try_hold_all()?, Held::All));
         }
         let of_key = |key: &[u8]| Stripes::of(databases.hash(key));
@@ -341,8 +354,11 @@ impl Server {
             keys.each(call.args, |key| stripes.push(of_key(key)));
         }
         stripes.extend(caller.watched.iter().map(|(_, key)| of_key(key)));
-        let guards = self.stripes.try_hold(&mut stripes)?;
-        Some((guards, Held::Some(stripes)))
+        let guards = match holding.waits {
+            true => self.stripes.hold_soon(&mut stripes),
+            false => self.stripes.try_hold(&mut stripes),
+        };
+        Some((guards?, Held::Some(stripes)))
     }
 
     /// Counts a command, and remembers it if it was slow.

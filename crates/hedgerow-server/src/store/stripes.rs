@@ -1,11 +1,21 @@
-//! Locks of keys. A command that changes keys holds their stripes while it reads and commits, and
-//! nobody who holds one waits for another: who finds one taken lets go of the others and tries
-//! again later. So there is no deadlock, and no lock is held across an await.
+//! Locks of keys. A command that changes keys holds their stripes while it reads and commits. No
+//! lock is held across an await. Stripes are taken in the order of their numbers, so that there is
+//! no deadlock.
+//!
+//! Who finds one taken lets go of the others and lets other commands run. The second time it waits
+//! a little on its thread: most holders only read memory and commit, and commands of one key that
+//! tried again and again would take the processor from the one that they wait for. A holder that
+//! waits for the device, or runs a script, is not waited for longer.
 
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Two pipelines of 16 commands meet in one of 64. Who takes all takes a tenth of a millisecond.
 const STRIPES: usize = 1 << 14;
+
+/// Longer than a pipeline of commands in memory.
+const WAIT: Duration = Duration::from_micros(200);
 
 pub(crate) struct Stripes(Vec<Mutex<()>>);
 
@@ -26,9 +36,22 @@ impl Stripes {
 
     /// Takes these stripes, which are sorted here; `None` if one is taken.
     pub(crate) fn try_hold(&self, stripes: &mut Vec<usize>) -> Option<Held<'_>> {
+        self.hold(stripes, Mutex::try_lock)
+    }
+
+    /// The same; waits a little for each.
+    pub(crate) fn hold_soon(&self, stripes: &mut Vec<usize>) -> Option<Held<'_>> {
+        self.hold(stripes, |stripe| stripe.try_lock_for(WAIT))
+    }
+
+    fn hold<'a>(
+        &'a self,
+        stripes: &mut Vec<usize>,
+        take: impl Fn(&'a Mutex<()>) -> Option<MutexGuard<'a, ()>>,
+    ) -> Option<Held<'a>> {
         stripes.sort_unstable();
         stripes.dedup();
-        let guards = stripes.iter().map(|stripe| try_lock(&self.0[*stripe]));
+        let guards = stripes.iter().map(|stripe| take(&self.0[*stripe]));
         Some(Held {
             _guards: guards.collect::<Option<_>>()?,
         })
@@ -43,18 +66,9 @@ impl Stripes {
 
     /// Takes all stripes; `None` if one is taken.
     pub(crate) fn try_hold_all(&self) -> Option<Held<'_>> {
-        let guards = self.0.iter().map(try_lock);
+        let guards = self.0.iter().map(Mutex::try_lock);
         Some(Held {
             _guards: guards.collect::<Option<_>>()?,
         })
-    }
-}
-
-fn try_lock(stripe: &Mutex<()>) -> Option<MutexGuard<'_, ()>> {
-    match stripe.try_lock() {
-        Ok(guard) => Some(guard),
-        // A command that panicked has committed nothing.
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
     }
 }
