@@ -19,10 +19,8 @@ use crate::execute::{Call, Caller};
 use crate::resp::{Limits, Parser, Reply, error};
 use crate::server::Server;
 use crate::session::{Queued, Replies, Session};
-use crate::stream::Stream;
+use crate::stream::{READ_BYTES, Stream};
 
-/// The bytes of one read.
-const READ_BYTES: usize = 16 << 10;
 /// The bounds of what a client sends before it has given the password.
 const UNKNOWN_LIMITS: Limits = Limits {
     argument_bytes: 16 << 10,
@@ -72,10 +70,12 @@ impl Connection {
     async fn run(&mut self, stream: &mut Stream) -> io::Result<()> {
         let client = self.session.client.clone();
         loop {
+            let wanted = self.parser.wanted(&self.input).clamp(READ_BYTES, 1 << 20);
             tokio::select! {
-                readable = stream.readable() => {
-                    readable?;
-                    if !self.read(stream)? {
+                // Else both are registered for each request, since the order is a random one.
+                biased;
+                read = stream.read(&mut self.input, wanted) => {
+                    if read? == 0 {
                         return Ok(());
                     }
                     // On the heap only while it runs: most connections wait.
@@ -89,18 +89,6 @@ impl Connection {
             if self.session.ends || client.is_killed() {
                 return Ok(());
             }
-        }
-    }
-
-    /// Reads once. Returns false at the end.
-    fn read(&mut self, stream: &mut Stream) -> io::Result<bool> {
-        let wanted = self.parser.wanted(&self.input).clamp(READ_BYTES, 1 << 20);
-        self.input.reserve(wanted);
-        match stream.try_read(&mut self.input) {
-            Ok(0) => Ok(false),
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
-            Err(error) => Err(error),
         }
     }
 
@@ -133,10 +121,11 @@ impl Connection {
         if woken {
             client.wake.notify_one();
         }
-        Ok(())
+        self.count(0)
     }
 
-    /// Counts what waits for the client, or because of it. Fails if all together is too much.
+    /// Counts what waits for the client or because of it, and output that it does not take at once.
+    /// Fails if all together is too much.
     fn count(&mut self, output_bytes: usize) -> io::Result<()> {
         let bytes = self.input.capacity() + output_bytes + self.session.queued_bytes;
         match self.counted.set(bytes) {
@@ -172,7 +161,7 @@ impl Connection {
             return Ok(());
         }
         self.keep_rest(input);
-        self.count(self.output.len())?;
+        self.count(0)?;
         if self.input.len() > self.session.server.config.query_bytes_max() {
             self.session.ends = true;
         }

@@ -133,8 +133,8 @@ impl Stream {
         self.has_more
     }
 
-    /// As [`crate::stream::Stream::try_read`]. Reads until the socket has nothing: what was
-    /// decrypted and left would wake nobody.
+    /// Appends what is there; `WouldBlock` if nothing is. Reads until the socket has nothing: what
+    /// was decrypted and left would wake nobody.
     pub(super) fn try_read(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
         let mut read = 0;
         self.has_more = false;

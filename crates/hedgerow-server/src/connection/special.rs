@@ -14,7 +14,7 @@ use crate::resp::{Reply, error};
 use crate::server::Server;
 use crate::session::{Queued, Watched};
 use crate::store::{DATABASES, Databases, Mode, Stop, Txn};
-use crate::stream::Stream;
+use crate::stream::{READ_BYTES, Stream};
 use crate::waiters::Waiter;
 use crate::watches::borrowed;
 
@@ -300,12 +300,7 @@ pub(super) async fn read_more(stream: &mut Stream, input: &mut Vec<u8>) -> io::R
     if input.len() >= super::REPLY_BYTES_MAX {
         std::future::pending::<()>().await;
     }
-    stream.readable().await?;
-    match stream.try_read(input) {
-        Ok(count) => Ok(count > 0),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
-        Err(error) => Err(error),
-    }
+    Ok(stream.read(input, READ_BYTES).await? > 0)
 }
 
 /// The database with this number.
