@@ -2,6 +2,10 @@
 //!
 //! Each database has its times of expiry in order, so what is due is at the beginning: keys, and
 //! hashes with fields that are due. The task takes at most a quarter of one processor.
+//!
+//! The tree keeps a record of each time that was removed until merges drop it, and a walk from the
+//! beginning would meet them all. So a look begins shortly before the last time that was removed;
+//! one look in a minute begins at the beginning, for keys that came with times of long ago.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +14,13 @@ use crate::clock;
 use crate::commands::{Args, Command, Keys, Run, WRITE, expire_due, expire_fields_due};
 use crate::execute::{Call, Caller};
 use crate::server::Server;
-use crate::store::{DATABASES, Due, due};
+use crate::store::{DATABASES, Due, due, time_of};
 
 const PAUSE: Duration = Duration::from_millis(100);
+/// The time between two looks from the beginning.
+const WHOLE: Duration = Duration::from_secs(60);
+/// The milliseconds before the last removed time in which a new one may still be.
+const LATE: u64 = 1_000;
 /// The keys that are removed together.
 const KEYS: usize = 64;
 
@@ -41,6 +49,7 @@ static EXPIRE_FIELDS_DUE: Command = removal(
 
 /// Removes what is due until the server ends.
 pub(crate) async fn run(server: Arc<Server>) {
+    let (mut from, mut whole) = ([[0; 2]; DATABASES], clock::now());
     loop {
         let mut pause = PAUSE;
         while server.pause.is_on(false) {
@@ -50,12 +59,17 @@ pub(crate) async fn run(server: Arc<Server>) {
         while server.replication.is_replica() || server.replication.is_loading() {
             tokio::time::sleep(PAUSE).await;
             let _ = tokio::task::block_in_place(|| server.databases().drop_flushed(true));
+            from = [[0; 2]; DATABASES];
+        }
+        if whole.elapsed() >= WHOLE {
+            (from, whole) = ([[0; 2]; DATABASES], clock::now());
         }
         let kinds = [(Due::Keys, &EXPIRE_DUE), (Due::Fields, &EXPIRE_FIELDS_DUE)];
         let all = (0..DATABASES).flat_map(|db| kinds.map(|(kind, command)| (db, kind, command)));
         for (db, kind, command) in all {
             let began = clock::now();
-            let due = || due(&server.databases(), (db, kind), server.now(), KEYS);
+            let from = &mut from[db][kind as usize];
+            let due = || due(&server.databases(), (db, kind), (*from, server.now()), KEYS);
             // An error comes again, to those who read.
             let due = tokio::task::block_in_place(due).unwrap_or_default();
             if due.is_empty() {
@@ -63,6 +77,9 @@ pub(crate) async fn run(server: Arc<Server>) {
             }
             let keys: Vec<&[u8]> = due.iter().map(|it| &it[8..]).collect();
             let wrote = remove(&server, db, (command, &keys)).await;
+            if wrote {
+                *from = due.last().map_or(0, |it| time_of(it).saturating_sub(LATE));
+            }
             // A hash may have more fields that are due.
             if due.len() == KEYS || kind == Due::Fields && wrote {
                 pause = Duration::ZERO;

@@ -201,7 +201,9 @@ impl Changed {
     pub(super) fn remove_due(&mut self, txn: &mut Txn<'_>) -> Answer<()> {
         let (db, version) = (txn.db, self.meta.version);
         let walked = self.meta.expiring.count.min(DUE_MAX as u64 + 1);
-        let times = txn.scan(db, Space::Ordered, elements(version), walked)?;
+        // The times before were removed.
+        let from = [version.to_be_bytes(), self.meta.expiring.next.to_be_bytes()].concat();
+        let times = txn.scan(db, Space::Ordered, from..elements(version).end, walked)?;
         let times: Vec<_> = times.take(DUE_MAX + 1).collect::<Answer<_>>()?;
         self.meta.expiring.next = 0;
         for (place, (key, _)) in times.iter().enumerate() {

@@ -1,9 +1,11 @@
 //! Hashes. A field is an entry of its own: [`super::fields`].
 
+use std::collections::HashSet;
+
 use super::Args;
 use super::arguments::{float, integer, is, random_options};
 use super::fields::{Changed, Field, live_pair};
-use super::scan::random_element;
+use super::scan::{DRAWN_FROM, random_element};
 use crate::number;
 use crate::resp::Reply;
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn, elements};
@@ -294,7 +296,7 @@ fn random_fields(
 }
 
 /// Random elements of a hash, set or sorted set. `None` means one; a negative count allows the
-/// same element several times. A positive one walks over all elements.
+/// same element several times. Few of many are drawn one by one; else all are walked over.
 pub(super) fn random_elements(
     txn: &mut Txn<'_>,
     entry: &Entry,
@@ -304,11 +306,26 @@ pub(super) fn random_elements(
         return Ok(Vec::new());
     };
     let (prefix, end) = (meta.version.to_be_bytes(), elements(meta.version).end);
+    let one = |txn: &mut Txn<'_>| random_element(txn, Space::Elements, &prefix, end.clone());
+    let (wanted, near) = (count.map_or(1, i64::unsigned_abs), DRAWN_FROM as u64);
     match count {
         Some(0) => Ok(Vec::new()),
-        None => Ok(random_element(txn, Space::Elements, &prefix, end)?
-            .into_iter()
-            .collect()),
+        None => Ok(one(txn)?.into_iter().collect()),
+        Some(count) if wanted.saturating_mul(near) < meta.count => {
+            txn.may_walk(wanted * near)?;
+            let (mut drawn, mut keys) = (Vec::new(), HashSet::new());
+            // Enough tries for different ones, even if the count is wrong.
+            for _ in 0..wanted * 8 {
+                let Some(element) = one(txn)? else { break };
+                if count < 0 || keys.insert(element.0.clone()) {
+                    drawn.push(element);
+                }
+                if drawn.len() as u64 == wanted {
+                    break;
+                }
+            }
+            Ok(drawn)
+        }
         Some(count) => {
             let db = txn.db;
             let all = txn.scan(db, Space::Elements, elements(meta.version), meta.count)?;

@@ -27,6 +27,7 @@ mod stream_values;
 mod streams;
 mod strings;
 mod table;
+mod zset_ends;
 mod zset_range;
 mod zset_store;
 mod zsets;
@@ -46,6 +47,8 @@ mod scripts;
 pub(crate) mod slow_log;
 mod tracking;
 mod users;
+#[cfg(test)]
+mod world;
 
 use crate::resp::Reply;
 use crate::session::Session;

@@ -173,7 +173,7 @@ fn scan_elements(
 
 /// The elements around a random hash of which one is drawn. The nearest one alone would be drawn as
 /// often as the gap before it is wide.
-const DRAWN_FROM: u64 = 16;
+pub(super) const DRAWN_FROM: usize = 16;
 
 /// A random element of a collection whose elements have hashes; each is as likely as any other if
 /// there are at most [`DRAWN_FROM`], and nearly so if there are more.
@@ -186,12 +186,13 @@ pub(super) fn random_element(
     let db = txn.db;
     let hash = fastrand::u32(..).to_be_bytes();
     let middle = [prefix, &hash].concat();
-    let behind = txn.scan(db, space, middle.clone()..end, DRAWN_FROM)?;
-    let mut near: Vec<(Slice, Slice)> = behind.collect::<Answer<_>>()?;
-    let missing = DRAWN_FROM - near.len() as u64;
-    if missing > 0 {
-        let before = txn.scan(db, space, prefix.to_vec()..middle, missing)?;
-        near.extend(before.collect::<Answer<Vec<_>>>()?);
+    let mut near: Vec<(Slice, Slice)> = Vec::with_capacity(DRAWN_FROM);
+    for range in [middle.clone()..end, prefix.to_vec()..middle] {
+        let missing = DRAWN_FROM - near.len();
+        if missing > 0 {
+            let found = txn.scan(db, space, range, missing as u64)?.take(missing);
+            near.extend(found.collect::<Answer<Vec<_>>>()?);
+        }
     }
     let drawn = (!near.is_empty()).then(|| fastrand::usize(..near.len()));
     Ok(drawn.map(|at| near.swap_remove(at)))

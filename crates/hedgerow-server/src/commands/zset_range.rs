@@ -2,10 +2,10 @@
 
 use super::Args;
 use super::arguments::{Options, integer, is, slice};
-use super::zsets::{Scored, of_ordered, ordered, put, remove_range, reply, zset};
+use super::zsets::{Scored, ordered, put, remove_range, reply, score_key, scored, zset};
 use crate::number;
 use crate::resp::Reply;
-use crate::store::{Answer, Kind, Meta, Space, Stop, Txn, elements};
+use crate::store::{Answer, Kind, Meta, Scores, Space, Stop, Txn};
 
 /// A bound of names.
 #[derive(Debug, Clone)]
@@ -125,22 +125,15 @@ impl Range {
     }
 }
 
-fn scored(meta: &Meta, key: &[u8]) -> Scored {
-    debug_assert_eq!(key[..8], meta.version.to_be_bytes());
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&key[8..16]);
-    (key[16..].to_vec(), of_ordered(u64::from_be_bytes(bytes)))
-}
-
 /// The keys of a range in the order of scores.
 fn bounds(txn: &mut Txn<'_>, meta: &Meta, by: &By) -> Answer<std::ops::Range<Vec<u8>>> {
-    let all = elements(meta.version);
-    let version = meta.version.to_be_bytes();
+    let Scores { first, last } = meta.scores;
+    let all = score_key(meta, first)..score_key(meta, last + 1);
     match by {
         By::Rank(..) => Ok(all),
         By::Score(from, to) => {
-            let key = |score: &u64| [version, score.to_be_bytes()].concat();
-            Ok(key(from)..key(to))
+            let key = |score| score_key(meta, score);
+            Ok(key(first.max(*from))..key((last + 1).min(*to)))
         }
         By::Name(min, max) => {
             // All members should have one score, that of the first; else each is compared.
@@ -207,7 +200,7 @@ pub(super) fn in_order(txn: &mut Txn<'_>, meta: &Meta, range: &Range) -> Answer<
         (By::Name(min, max), Ok((name, _))) => min.is_below(name) && max.is_above(name),
         _ => true,
     };
-    let item = |item: Answer<(hedgerow::Slice, hedgerow::Slice)>| Ok(scored(meta, &item?.0));
+    let item = |item: Answer<(hedgerow::Slice, hedgerow::Slice)>| Ok(scored(&item?.0));
     match range.reversed {
         false => scan
             .map(item)

@@ -4,8 +4,7 @@
 use super::Args;
 use super::arguments::{float, is, random_options};
 use super::hashes::{element_key, name_of, random_elements};
-use super::lists::timeout;
-use super::sets::pop_words;
+use super::zset_ends::find_ends;
 use super::zset_range::{Range, in_order};
 use crate::number;
 use crate::resp::Reply;
@@ -49,6 +48,11 @@ fn order_key(meta: &Meta, score: f64, member: &[u8]) -> Vec<u8> {
     [&meta.version.to_be_bytes()[..], &score, member].concat()
 }
 
+/// The key before those of all members with a score, which is ordered.
+pub(super) fn score_key(meta: &Meta, ordered: u64) -> Vec<u8> {
+    [meta.version.to_be_bytes(), ordered.to_be_bytes()].concat()
+}
+
 /// The score of a member.
 pub(super) fn score_of(txn: &mut Txn<'_>, meta: &Meta, member: &[u8]) -> Answer<Option<f64>> {
     let key = element_key(txn, meta.version, member);
@@ -77,8 +81,11 @@ pub(super) fn put(
     (old, new): (Option<f64>, f64),
 ) -> Answer<()> {
     let db = txn.db;
+    if old.is_some_and(|old| ordered(old) == ordered(new)) {
+        return Ok(());
+    }
+    meta.scores.add(ordered(new), meta.count);
     match old {
-        Some(old) if ordered(old) == ordered(new) => return Ok(()),
         Some(old) => txn.delete(db, Space::Ordered, &order_key(meta, old, member))?,
         None => meta.count += 1,
     }
@@ -87,12 +94,18 @@ pub(super) fn put(
     txn.put(db, Space::Ordered, &order_key(meta, new, member), b"")
 }
 
-fn delete(txn: &mut Txn<'_>, meta: &mut Meta, member: &[u8], score: f64) -> Answer<()> {
+pub(super) fn delete(txn: &mut Txn<'_>, meta: &mut Meta, member: &[u8], score: f64) -> Answer<()> {
     let (db, key) = (txn.db, element_key(txn, meta.version, member));
     txn.delete(db, Space::Elements, &key)?;
     txn.delete(db, Space::Ordered, &order_key(meta, score, member))?;
     meta.count -= 1;
     Ok(())
+}
+
+/// The member of an entry in the order of scores.
+pub(super) fn scored(key: &[u8]) -> Scored {
+    let (prefix, member) = key.split_at(16);
+    (member.to_vec(), score(&prefix[8..]))
 }
 
 /// Members and, if asked for, scores: pairs in version 3 of the protocol.
@@ -218,17 +231,18 @@ fn add(
         let members: Vec<_> = pairs.iter().map(|pair| pair[1]).collect();
         scores_of(txn, &meta, &members)?;
     }
-    let (before, mut changed, mut last) = (meta.count, 0, None);
+    let (before, mut left, mut last) = (meta.count, Vec::new(), None);
     for ([_, member], score) in pairs.iter().zip(scores) {
         let old = score_of(txn, &meta, member)?;
         last = options.new_score(old, score)?;
         if let Some(new) = last {
-            changed += i64::from(old.is_some_and(|old| old != new));
+            left.extend(old.filter(|old| *old != new));
             put(txn, &mut meta, member, (old, new))?;
         }
     }
-    let added = (meta.count - before) as i64;
+    let (added, changed) = ((meta.count - before) as i64, left.len() as i64);
     if added + changed > 0 {
+        find_ends(txn, &mut meta, left.into_iter())?;
         txn.store(&mut entry, meta)?;
         txn.event(&entry, b'z', event);
         txn.ready(&entry);
@@ -248,18 +262,19 @@ pub(super) fn zrem(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     if args.len() > 3 {
         scores_of(txn, &meta, &args[2..])?;
     }
-    let before = meta.count;
+    let mut removed = Vec::new();
     for member in &args[2..] {
         if let Some(score) = score_of(txn, &meta, member)? {
             delete(txn, &mut meta, member, score)?;
+            removed.push(score);
         }
     }
-    let removed = before - meta.count;
-    if removed > 0 {
+    find_ends(txn, &mut meta, removed.iter().copied())?;
+    if !removed.is_empty() {
         txn.event(&entry, b'z', "zrem");
         txn.store_or_remove(&mut entry, meta)?;
     }
-    Ok(Reply::Integer(removed as i64))
+    Ok(Reply::count(removed.len()))
 }
 
 pub(super) fn zcard(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -314,7 +329,7 @@ fn rank(txn: &mut Txn<'_>, args: Args<'_>, reversed: bool) -> Answer<Reply> {
         return Ok(none);
     };
     let own = order_key(&meta, score, args[2]);
-    let before = meta.version.to_be_bytes().to_vec()..own;
+    let before = score_key(&meta, meta.scores.first)..own;
     let db = txn.db;
     let mut count = 0;
     for item in txn.scan(db, Space::Ordered, before, meta.count)? {
@@ -343,121 +358,12 @@ pub(super) fn remove_range(txn: &mut Txn<'_>, key: &[u8], range: &Range) -> Answ
     for (member, score) in &found {
         delete(txn, &mut meta, member, *score)?;
     }
+    find_ends(txn, &mut meta, found.iter().map(|it| it.1))?;
     if !found.is_empty() {
         txn.event(&entry, b'z', range.removal_event());
         txn.store_or_remove(&mut entry, meta)?;
     }
     Ok(Reply::count(found.len()))
-}
-
-// ---- taking members from the ends ----
-
-pub(super) fn zpopmin(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    pop(txn, args, false)
-}
-
-pub(super) fn zpopmax(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    pop(txn, args, true)
-}
-
-fn pop(txn: &mut Txn<'_>, args: Args<'_>, from_end: bool) -> Answer<Reply> {
-    if args.len() > 3 {
-        return Err(Stop::syntax());
-    }
-    let wanted = args
-        .get(2)
-        .map(|it| super::arguments::count(it))
-        .transpose()?;
-    let mut entry = zset(txn, args[1])?;
-    let popped = pop_count(txn, &mut entry, from_end, wanted.unwrap_or(1))?;
-    if wanted.is_none() && txn.resp3 {
-        let pair = popped
-            .into_iter()
-            .flat_map(|(member, score)| [Reply::Bulk(member), Reply::Double(score)]);
-        return Ok(Reply::Array(pair.collect()));
-    }
-    Ok(reply(txn, popped, true))
-}
-
-fn pop_count(
-    txn: &mut Txn<'_>,
-    entry: &mut Entry,
-    from_end: bool,
-    wanted: usize,
-) -> Answer<Vec<Scored>> {
-    let Some(mut meta) = entry.meta().cloned() else {
-        return Ok(Vec::new());
-    };
-    if wanted == 0 {
-        return Ok(Vec::new());
-    }
-    let range = Range::first(wanted, from_end);
-    let popped = in_order(txn, &meta, &range)?;
-    for (member, score) in &popped {
-        delete(txn, &mut meta, member, *score)?;
-    }
-    txn.event(entry, b'z', if from_end { "zpopmax" } else { "zpopmin" });
-    txn.store_or_remove(entry, meta)?;
-    Ok(popped)
-}
-
-pub(super) fn bzpopmin(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    pop_or_wait(txn, args, false)
-}
-
-pub(super) fn bzpopmax(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    pop_or_wait(txn, args, true)
-}
-
-fn pop_or_wait(txn: &mut Txn<'_>, args: Args<'_>, from_end: bool) -> Answer<Reply> {
-    timeout(args[args.len() - 1])?;
-    for key in &args[1..args.len() - 1] {
-        let Some(mut entry) = txn.lookup_awaited(key, Kind::SortedSet)? else {
-            continue;
-        };
-        if let Some((member, score)) = pop_count(txn, &mut entry, from_end, 1)?.pop() {
-            let parts = vec![Reply::bulk(key), Reply::Bulk(member), Reply::Double(score)];
-            return Ok(Reply::Array(parts));
-        }
-    }
-    Ok(Reply::Wait)
-}
-
-pub(super) fn zmpop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    pop_first(txn, args, 1)
-}
-
-pub(super) fn bzmpop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    timeout(args[1])?;
-    Ok(match pop_first(txn, args, 2)? {
-        Reply::NullArray => Reply::Wait,
-        found => found,
-    })
-}
-
-fn pop_first(txn: &mut Txn<'_>, args: Args<'_>, at: usize) -> Answer<Reply> {
-    let from_end = |word: &[u8]| match word {
-        it if is(it, "MIN") => Ok(false),
-        it if is(it, "MAX") => Ok(true),
-        _ => Err(Stop::syntax()),
-    };
-    let (keys, from_end, wanted) = pop_words(args, at, from_end)?;
-    for key in keys {
-        let Some(mut entry) = txn.lookup_awaited(key, Kind::SortedSet)? else {
-            continue;
-        };
-        let popped = pop_count(txn, &mut entry, from_end, wanted)?;
-        if !popped.is_empty() {
-            let pairs = popped.into_iter().map(|(member, score)| {
-                Reply::Array(vec![Reply::Bulk(member), Reply::Double(score)])
-            });
-            return Ok(Reply::Array(vec![
-                Reply::bulk(key),
-                Reply::Array(pairs.collect()),
-            ]));
-        }
-    }
-    Ok(Reply::NullArray)
 }
 
 pub(super) fn zrandmember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -481,22 +387,4 @@ pub(super) fn weight(argument: &[u8]) -> Answer<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{of_ordered, ordered};
-
-    #[test]
-    fn scores_sort_as_their_bytes() {
-        let scores = [
-            f64::NEG_INFINITY,
-            -1.5,
-            -1e-300,
-            0.0,
-            1e-300,
-            2.0,
-            f64::INFINITY,
-        ];
-        assert!(scores.windows(2).all(|it| ordered(it[0]) < ordered(it[1])));
-        assert!(scores.iter().all(|it| of_ordered(ordered(*it)) == *it));
-        assert_eq!(ordered(-0.0), ordered(0.0));
-    }
-}
+mod tests;

@@ -1,7 +1,8 @@
 //! The entry of a user's key: everything but the elements of a collection.
 //!
 //! ```text
-//! flags     1   the kind in the low 4 bits; bit 6: fields of it expire; bit 7: it expires
+//! flags     1   the kind in the low 4 bits; bit 5: bounds of scores are there; bit 6: fields of it
+//!               expire; bit 7: it expires
 //! expiry    8   milliseconds since 1970; only if it expires
 //! string        the value
 //! others:
@@ -10,6 +11,8 @@
 //!   head    8   lists: the place of the first element
 //!   fields 16   hashes with bit 6: the number of fields that expire, and a time before which
 //!               none does
+//!   scores 16   sorted sets with bit 5: a score that no member's is below, and one that none is
+//!               above, as they are ordered
 //!   ids    48   streams: the first, the last and the highest deleted id
 //!   added   8   streams: the entries that were ever added
 //! ```
@@ -18,6 +21,7 @@ use hedgerow::Slice;
 
 const EXPIRES: u8 = 0x80;
 const FIELDS_EXPIRE: u8 = 0x40;
+const SCORES: u8 = 0x20;
 /// A list begins in the middle, so that it can grow to both sides.
 pub(crate) const LIST_MIDDLE: u64 = 1 << 63;
 
@@ -109,6 +113,33 @@ impl Kind {
     }
 }
 
+/// Bounds of the scores of a sorted set, as they are ordered. Where members were removed, the tree
+/// keeps a record of each until merges drop it: who begins to walk at a bound does not meet those
+/// of members that were popped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scores {
+    /// No score is below.
+    pub(crate) first: u64,
+    /// No score is above.
+    pub(crate) last: u64,
+}
+
+impl Scores {
+    const UNKNOWN: Scores = Scores {
+        first: 0,
+        last: u64::MAX - 1,
+    };
+
+    /// The bounds with one more score; `count` is the number of members before.
+    pub(crate) fn add(&mut self, score: u64, count: u64) {
+        if count == 0 {
+            (self.first, self.last) = (score, score);
+        }
+        self.first = self.first.min(score);
+        self.last = self.last.max(score);
+    }
+}
+
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Meta {
@@ -122,6 +153,7 @@ pub(crate) struct Meta {
     pub(crate) head: u64,
     pub(crate) ends: Ends,
     pub(crate) expiring: Expiring,
+    pub(crate) scores: Scores,
 }
 
 /// A string: a part of a stored value, or a new one.
@@ -159,6 +191,7 @@ impl Meta {
             head: LIST_MIDDLE,
             ends: Ends::default(),
             expiring: Expiring::default(),
+            scores: Scores::UNKNOWN,
         }
     }
 
@@ -173,7 +206,12 @@ impl Meta {
         } else {
             0
         };
-        out.push(self.kind as u8 | expires | fields);
+        let scores = if self.scores == Scores::UNKNOWN {
+            0
+        } else {
+            SCORES
+        };
+        out.push(self.kind as u8 | expires | fields | scores);
         if self.expires > 0 {
             out.extend_from_slice(&self.expires.to_be_bytes());
         }
@@ -190,6 +228,10 @@ impl Meta {
             out.extend_from_slice(&self.expiring.count.to_be_bytes());
             out.extend_from_slice(&self.expiring.next.to_be_bytes());
         }
+        if scores > 0 {
+            out.extend_from_slice(&self.scores.first.to_be_bytes());
+            out.extend_from_slice(&self.scores.last.to_be_bytes());
+        }
         if self.kind == Kind::Stream {
             for id in [self.ends.first, self.ends.last, self.ends.deleted] {
                 out.extend_from_slice(&id.to_bytes());
@@ -202,7 +244,7 @@ impl Meta {
     pub(crate) fn decode(stored: Slice) -> Option<Meta> {
         let bytes = stored.as_bytes();
         let flags = *bytes.first()?;
-        let kind = match flags & !(EXPIRES | FIELDS_EXPIRE) {
+        let kind = match flags & !(EXPIRES | FIELDS_EXPIRE | SCORES) {
             0 => Kind::String,
             1 => Kind::List,
             2 => Kind::Set,
@@ -235,6 +277,13 @@ impl Meta {
                 return None;
             }
             meta.expiring = Expiring { count, next };
+        }
+        if flags & SCORES != 0 {
+            let (first, last) = (number()?, number()?);
+            if kind != Kind::SortedSet || last == u64::MAX {
+                return None;
+            }
+            meta.scores = Scores { first, last };
         }
         if kind == Kind::Stream {
             let mut id = || {
@@ -269,7 +318,11 @@ mod tests {
         let mut hash = Meta::collection(Kind::Hash, 9);
         hash.expiring = Expiring { count: 2, next: 77 };
         let plain = Meta::collection(Kind::Hash, 9);
-        for meta in [list, string, stream, hash, plain] {
+        let mut zset = Meta::collection(Kind::SortedSet, 10);
+        zset.scores.add(5, 0);
+        zset.scores.add(3, 1);
+        let unbounded = Meta::collection(Kind::SortedSet, 10);
+        for meta in [list, string, stream, hash, plain, zset, unbounded] {
             let mut bytes = Vec::new();
             meta.encode(&mut bytes);
             let read = Meta::decode(Slice::copy_from(&bytes)).unwrap();
@@ -277,7 +330,7 @@ mod tests {
             assert_eq!(read.value.bytes(), meta.value.bytes());
             let facts = |it: &Meta| {
                 let numbers = (it.expires, it.version, it.count, it.head);
-                (numbers, it.ends, it.expiring)
+                (numbers, it.ends, it.expiring, it.scores)
             };
             assert_eq!(facts(&read), facts(&meta));
             for length in 0..bytes.len() {

@@ -28,9 +28,9 @@ pub(crate) use databases::{DATABASES, Databases, MAP, SERVER, Space, generation_
 pub(crate) use effects::{Effects, Event};
 pub(crate) use entry::Entry;
 pub(crate) use groups::{Consumer, Group, Pending};
-pub(crate) use meta::{Ends, Id, Kind, LIST_MIDDLE, Meta, Text};
+pub(crate) use meta::{Ends, Id, Kind, LIST_MIDDLE, Meta, Scores, Text};
 pub(crate) use stripes::Stripes;
-pub(crate) use times::{Due, due};
+pub(crate) use times::{Due, due, time_of};
 pub(crate) use txn::{Held, Mode, Stop, Txn, Wanted, elements};
 
 use crate::resp::Reply;
@@ -45,4 +45,17 @@ pub(crate) fn engine_error(error: &hedgerow::Error) -> Reply {
         _ => "ERR",
     };
     Reply::Error(format!("{code} {error}"))
+}
+
+/// All results, or the first reason to stop, when all were asked for.
+fn together<T>(results: impl Iterator<Item = Answer<T>>) -> Answer<Vec<T>> {
+    let (mut found, mut stop) = (Vec::new(), None);
+    for result in results {
+        match result {
+            Ok(it) => found.push(it),
+            Err(Stop::Read) => stop = Some(Stop::Read),
+            Err(other) => return Err(other),
+        }
+    }
+    stop.map_or(Ok(found), Err)
 }

@@ -27,11 +27,11 @@ pub(crate) enum Due {
     Fields,
 }
 
-/// The first keys that are due.
+/// The first keys that are due, each behind its time, from a time on and up to another.
 pub(crate) fn due(
     databases: &Databases,
     (db, kind): (usize, Due),
-    now: u64,
+    (from, now): (u64, u64),
     keys_max: usize,
 ) -> hedgerow::Result<Vec<Slice>> {
     let map = databases.map();
@@ -42,9 +42,15 @@ pub(crate) fn due(
         Due::Keys => 0,
         Due::Fields => OF_FIELDS,
     };
-    let range = begin.to_be_bytes()..(begin + now + 1).to_be_bytes();
+    let range = (begin + from).to_be_bytes()..(begin + now + 1).to_be_bytes();
     let due = database.space(Space::Expiry).scan(range)?;
     due.keys().take(keys_max).collect()
+}
+
+/// The time in front of a key that is due.
+pub(crate) fn time_of(due: &[u8]) -> u64 {
+    let time = due.first_chunk().map_or(0, |it| u64::from_be_bytes(*it));
+    time & !OF_FIELDS
 }
 
 /// The times of a key, with the bits that are stored; 0 for none.

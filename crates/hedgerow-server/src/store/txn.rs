@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use hedgerow::{Durability, IndexedBatch, Keyspace, MemoryAnswer, Savepoint, Slice};
 
-use super::Answer;
 use super::databases::{self, Databases, Map, Space};
 use super::effects::{Effects, Event};
 use super::entry::{Entry, Expired};
 use super::meta::{Kind, Meta};
 #[cfg(feature = "lua")]
 use super::stripes::Stripes;
+use super::{Answer, together};
 use crate::acl::Rules;
 use crate::cluster::Cluster;
 use crate::pubsub::{self, Message};
@@ -307,6 +307,14 @@ impl<'a> Txn<'a> {
         Ok(())
     }
 
+    /// Stops a command that walks over many elements in memory mode.
+    pub(crate) fn may_walk(&self, count: u64) -> Answer<()> {
+        if self.mode == Mode::Memory && count > SCANNED_IN_MEMORY_MAX {
+            return Err(Stop::Device);
+        }
+        Ok(())
+    }
+
     /// The entries from `from` on, up to `to`, in order; `count` says how many the caller expects
     /// to walk over at most.
     pub(crate) fn scan(
@@ -316,9 +324,7 @@ impl<'a> Txn<'a> {
         range: std::ops::Range<Vec<u8>>,
         count: u64,
     ) -> Answer<impl DoubleEndedIterator<Item = Answer<(Slice, Slice)>> + use<>> {
-        if self.mode == Mode::Memory && count > SCANNED_IN_MEMORY_MAX {
-            return Err(Stop::Device);
-        }
+        self.may_walk(count)?;
         let scan = match self.map.get(db) {
             Some(Some(database)) => Some(self.batch.scan(database.space(space), range)?),
             _ => None,
@@ -578,19 +584,6 @@ fn read(
         }
         found => Ok(found.value()),
     }
-}
-
-/// All results, or the first reason to stop, when all were asked for.
-fn together<T>(results: impl Iterator<Item = Answer<T>>) -> Answer<Vec<T>> {
-    let (mut found, mut stop) = (Vec::new(), None);
-    for result in results {
-        match result {
-            Ok(it) => found.push(it),
-            Err(Stop::Read) => stop = Some(Stop::Read),
-            Err(other) => return Err(other),
-        }
-    }
-    stop.map_or(Ok(found), Err)
 }
 
 /// The range of a collection's elements.

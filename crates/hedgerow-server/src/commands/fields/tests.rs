@@ -2,66 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use hedgerow::Db;
-
 use super::*;
-use crate::commands::{Run, expire_fields_due, find};
-use crate::store::{Databases, Due, Effects, Mode, due};
-
-struct World {
-    databases: Databases,
-    db: Db,
-    now: u64,
-    _dir: tempfile::TempDir,
-}
+use crate::commands::expire_fields_due;
+use crate::commands::world::World;
+use crate::store::{Due, due};
 
 impl World {
-    fn new() -> World {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::open(dir.path()).unwrap();
-        let databases = Databases::open(&db, false).unwrap();
-        databases.create(0).unwrap();
-        World {
-            databases,
-            db,
-            now: 1_000_000,
-            _dir: dir,
-        }
-    }
-
-    fn txn(&self) -> Txn<'_> {
-        Txn::new(&self.databases, Mode::Device, self.now).unwrap()
-    }
-
-    fn run(&self, words: &str) -> String {
-        self.run_with_effects(words).0
-    }
-
-    fn run_with_effects(&self, words: &str) -> (String, Effects) {
-        let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        let Run::Data(run) = find(args[0]).unwrap().run else {
-            panic!("expected a command of data, found {words}");
-        };
-        let mut txn = self.txn();
-        let reply = match run(&mut txn, &args) {
-            Ok(reply) => reply,
-            Err(Stop::Reply(text)) => return (text, Effects::default()),
-            Err(stop) => panic!("{words}: {stop:?}"),
-        };
-        let effects = txn.commit().unwrap();
-        let mut bytes = Vec::new();
-        reply.write(&mut bytes, false);
-        let text = String::from_utf8(bytes).unwrap();
-        let lines = text
-            .lines()
-            .filter(|it| !it.starts_with(['$', '*']) || it.contains("-1"));
-        let lines = lines.map(|it| it.replace("$-1", "nil").replace(':', ""));
-        (lines.collect::<Vec<_>>().join(" "), effects)
-    }
-
     /// Removes what is due, as the task does.
     fn expire(&self) {
-        let keys = due(&self.databases, (0, Due::Fields), self.now, 64).unwrap();
+        let keys = due(&self.databases, (0, Due::Fields), (0, self.now), 64).unwrap();
         for key in keys {
             let mut txn = self.txn();
             expire_fields_due(&mut txn, &[&key[8..]]).unwrap();
@@ -78,7 +27,7 @@ impl World {
             .scan(0, Space::Ordered, elements(version), 0)
             .unwrap()
             .count();
-        let keys = due(&self.databases, (0, Due::Fields), 1 << 50, 64).unwrap();
+        let keys = due(&self.databases, (0, Due::Fields), (0, 1 << 50), 64).unwrap();
         (times, keys.len())
     }
 }
