@@ -162,6 +162,8 @@ fn begin(server: &Arc<Server>, options: Options) -> Result<(), Reply> {
     }
     state.phase = Phase::Waiting;
     drop(state);
+    // No write behind the reply is carried out.
+    tokio::task::block_in_place(|| server.close_to(PAUSED));
     let server = server.clone();
     tokio::spawn(async move {
         server.hand_over(options).await;
@@ -188,11 +190,7 @@ impl Server {
 
     async fn hand_over(self: &Arc<Server>, options: Options) {
         let began = clock::now();
-        let offset = tokio::task::block_in_place(|| {
-            self.close_to(PAUSED);
-            self.offset()
-        });
-        let Ok(offset) = offset else {
+        let Ok(offset) = tokio::task::block_in_place(|| self.offset()) else {
             return;
         };
         self.replication.replicas.hurry();
