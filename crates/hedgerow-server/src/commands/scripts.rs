@@ -5,6 +5,7 @@
 //! keys locked.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::arguments::{integer, is};
 use super::{ADMIN, Args, BLOCKING, Command, NO_SCRIPT, READ, Run, WRITE, find, full_name};
@@ -170,11 +171,13 @@ fn run_in_machine(
     txn.db = db;
     scripts.end(&watch);
     scripts.give_back(machine);
+    let is_killed = watch.killed.load(Ordering::Acquire);
     match ended {
         Ended::Reply(reply) => Ok(reply),
-        Ended::Stopped => Err(stop.unwrap_or(Stop::Device)),
-        Ended::TooLong => Err(Stop::Device),
-        Ended::Killed => {
+        Ended::Stopped if !is_killed => Err(stop.unwrap_or(Stop::Device)),
+        Ended::TooLong if !is_killed => Err(Stop::Device),
+        // Also if it was killed while it ended to be run again.
+        Ended::Killed | Ended::Stopped | Ended::TooLong => {
             let command = if is_function { "FUNCTION" } else { "SCRIPT" };
             Err(Stop::reply(format!(
                 "ERR Error running script: Script killed by user with {command} KILL."
@@ -289,4 +292,27 @@ fn check(scripts: &Scripts, program: &Program) -> Result<(), String> {
     let checked = machine.check(program);
     scripts.give_back(machine);
     checked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::world::World;
+
+    /// Whoever killed it was told that it ends, so it is not run again.
+    #[test]
+    fn a_script_that_is_killed_while_it_stops_ends() {
+        for ended in [Ended::Stopped, Ended::TooLong, Ended::Killed] {
+            let world = World::new();
+            let mut txn = world.txn();
+            let answer = run_in_machine(&mut txn, (&[], false, false), |_, _, _| {
+                assert!(world.databases.scripts.kill(false));
+                ended
+            });
+            let Err(Stop::Reply(text)) = answer else {
+                panic!("expected an error, found {answer:?}");
+            };
+            assert!(text.contains("killed by user"), "{text}");
+        }
+    }
 }
