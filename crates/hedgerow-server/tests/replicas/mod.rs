@@ -427,6 +427,22 @@ fn wait_counts_the_replicas_that_have_what_was_written() {
     servers.end();
 }
 
+/// No replica acknowledges anything afterwards, which would wake it, too.
+#[test]
+fn who_waits_for_replicas_is_told_of_another_primary() {
+    let mut servers = Servers::begin(1);
+    let other = servers.add();
+    let mut waiting = Client::connect(servers.address(0));
+    waiting.send("WAIT 1 0");
+    until("a client that waits", || {
+        servers.fact(0, "blocked_clients") == "1"
+    });
+    servers.follow(0, other);
+    until("its answer", || servers.fact(0, "blocked_clients") == "0");
+    assert!(is_error(&waiting.receive(), "UNBLOCKED"));
+    servers.end();
+}
+
 #[test]
 fn the_role_is_told_to_clients() {
     let mut servers = Servers::begin(2);
