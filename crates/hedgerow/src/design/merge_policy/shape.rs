@@ -400,13 +400,13 @@ impl<T: Facts> Shape<T> {
         }
     }
 
-    /// The facts of the tree that policies read.
     /// Returns true if level 0 has as many runs as a group can have.
     pub(crate) fn level0_is_full(&self) -> bool {
         let level0 = self.levels.first();
         level0.is_some_and(|level| level.groups.iter().any(|it| it.runs.len() >= RUNS_MAX))
     }
 
+    /// The facts of the tree that policies read.
     pub(crate) fn summary(&self, memtable_bytes: u64, table_bytes: u64) -> Summary {
         Summary {
             levels: self.levels.iter().map(Level::summary).collect(),
