@@ -16,7 +16,6 @@ use hedgerow_io::{Background, Environment, OsClock, OsSpawn, Spawn};
 
 use super::*;
 use crate::base::options::Layout;
-use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::plan::Target;
 use crate::paths::write;
 use crate::{Db, Keyspace};
@@ -130,18 +129,31 @@ fn a_tree_has_its_new_shape_when_the_wait_for_it_ends() {
     assert_eq!(partition.work().retuned_at, None);
 }
 
-/// The disk has no room for the edit that gives the tree more levels.
+/// Fills a tree, and merges it step by step, until the sweep of a level is to begin. That is an
+/// edit of the manifest only.
+fn grow_until_a_sweep(engine: &Arc<Engine>, keyspace: &Keyspace, partition: &Arc<Partition>) {
+    for flushes in 0..1000 {
+        block_merges(partition);
+        (0..40).for_each(|i| put(keyspace, flushes * 40 + i));
+        keyspace.flush().unwrap();
+        partition.work().running.clear();
+        while let Some(merge) = compaction::begin(engine, partition) {
+            if merge.running.is_none() {
+                return;
+            }
+            carry_out_step(engine, partition, &merge).unwrap();
+        }
+    }
+    panic!("no sweep began");
+}
+
+/// The disk has no room for the edit that begins the sweep of a level.
 #[test]
 fn a_wait_ends_when_an_edit_that_merges_need_fails() {
     let disk = SimStorage::new(3);
-    let (db, keyspace) = simulated(&disk, 3, "0=runs:4;1=leveling:4");
-    put(&keyspace, 0);
-    keyspace.wait_until_merged().unwrap();
+    let (db, keyspace) = simulated(&disk, 3, "leveling:4");
     let (engine, partition) = (db.engine().clone(), tree(&keyspace));
-    let deeper = design("leveling:4");
-    let active = engine.memory.plan().active();
-    let deeper = DesignInForce::derive(deeper, &Layout::sorted(), active);
-    partition.keyspace.set_design(deeper);
+    grow_until_a_sweep(&engine, &keyspace, &partition);
     disk.set_capacity_bytes(Some(disk.used_bytes()));
     let waited = ends(move || wait::until_idle(&engine, &[partition]));
     assert_eq!(waited.unwrap_err().kind(), ErrorKind::NoSpace);
