@@ -259,3 +259,21 @@ fn a_merge_leaves_the_room_that_flushes_need() {
     writer.whole_trees.release_flushes();
     keyspace.flush().unwrap();
 }
+
+/// The first writes after there was room again were refused: they got the failure from before.
+#[test]
+fn a_write_that_needs_memory_has_a_failed_flush_tried_again() {
+    let disk = SimStorage::new(9);
+    let (db, keyspace) = simulated(&disk, 9, "leveling:4");
+    let engine = db.engine();
+    put(&keyspace, 0);
+    disk.set_capacity_bytes(Some(disk.used_bytes()));
+    keyspace.flush().unwrap_err();
+    let all = engine.memory.plan().memtables;
+    engine.memory.active.fetch_add(all, Ordering::Relaxed);
+    let refused = wait::for_memory(engine).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NoSpace);
+    disk.set_capacity_bytes(None);
+    wait::for_memory(engine).unwrap();
+    engine.memory.active.fetch_sub(all, Ordering::Relaxed);
+}

@@ -21,6 +21,7 @@ pub(crate) fn for_memory(engine: &Arc<Engine>) -> Result<()> {
     let began = engine.environment.clock.now();
     let is_full = || engine.memory.memtables_fill() >= 1.0;
     let mut failure = None;
+    retry_flushes(engine);
     engine.scheduler.wait_until(|| {
         let catalog = engine.catalog.load();
         failure = catalog.partitions.values().find_map(|it| flush_failure(it));
@@ -30,11 +31,7 @@ pub(crate) fn for_memory(engine: &Arc<Engine>) -> Result<()> {
     let waited = engine.environment.clock.now().saturating_sub(began);
     engine.throttle.count(Pressure::Memtables, waited);
     match failure {
-        // For the next writer.
-        Some(error) if is_full() => {
-            retry_flushes(engine);
-            Err(error)
-        }
+        Some(error) if is_full() => Err(error),
         _ => Ok(()),
     }
 }
