@@ -403,3 +403,44 @@ fn a_listener_that_panics_keeps_no_tree_busy() {
     db.close().unwrap();
     assert!(reshaped.load(Ordering::Relaxed));
 }
+
+/// The bytes that merges write for each byte that flushes have written, with entries of 1 KiB of
+/// which so many bytes are zeros.
+fn merged_per_flushed(zeros: usize) -> f64 {
+    let disk = SimStorage::new(9);
+    let db = builder(&disk).memory_budget(8 << 20).open().unwrap();
+    let design = Design {
+        policy: "leveling:4".parse().unwrap(),
+        memtable_bytes: Some(64 << 10),
+        table_bytes: Some(64 << 10),
+        ..Design::default()
+    };
+    let keyspace = db.keyspace_with("k", Layout::sorted(), design).unwrap();
+    let mut random = 1_u64;
+    for i in 0..20_000 {
+        let noise = std::iter::repeat_with(|| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 56) as u8
+        });
+        let mut value = vec![0; zeros];
+        value.extend(noise.take(1024 - zeros));
+        keyspace.put(key(i * 7919 % 20_000), value).unwrap();
+    }
+    keyspace.wait_until_merged().unwrap();
+    let stats = db.stats();
+    stats.merge_write_bytes as f64 / stats.flush_bytes as f64
+}
+
+/// A level 0 of runs that have shrunk was merged into a first level of the size of memtables, each
+/// time into the whole of it.
+#[test]
+fn values_that_compress_are_not_merged_more_often() {
+    let (plain, compressed) = (merged_per_flushed(0), merged_per_flushed(1000));
+    println!("{plain:.1} writes of each byte, {compressed:.1} of those that compress");
+    assert!(
+        compressed <= 1.5 * plain,
+        "{compressed:.1} beside {plain:.1}"
+    );
+}

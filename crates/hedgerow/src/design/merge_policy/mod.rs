@@ -86,8 +86,8 @@ pub(crate) struct LevelSummary {
     pub(crate) tombstones: u64,
 }
 
-/// The facts of a tree that policies read: its levels from 0, and the size at which memtables are
-/// flushed.
+/// The facts of a tree that policies read: its levels from 0, and the bytes of tables that a
+/// memtable becomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) levels: Vec<LevelSummary>,

@@ -406,11 +406,18 @@ impl<T: Facts> Shape<T> {
         level0.is_some_and(|level| level.groups.iter().any(|it| it.runs.len() >= RUNS_MAX))
     }
 
-    /// The facts of the tree that policies read.
+    /// The facts of the tree that policies read. They compare levels with what memtables become, so
+    /// a memtable counts with the share of its bytes that tables of this tree take: less than all
+    /// where they compress well.
     pub(crate) fn summary(&self, memtable_bytes: u64, table_bytes: u64) -> Summary {
+        let sum = |of: fn(&Totals) -> u128| -> u128 {
+            self.levels.iter().map(|level| of(&level.totals)).sum()
+        };
+        let (bytes, raw) = (sum(|it| it.bytes) as f64, sum(|it| it.raw_bytes) as f64);
+        let share = if bytes < raw { bytes / raw } else { 1.0 };
         Summary {
             levels: self.levels.iter().map(Level::summary).collect(),
-            memtable_bytes,
+            memtable_bytes: (memtable_bytes as f64 * share) as u64,
             table_bytes,
             policy_note: self.policy_note,
         }
@@ -459,6 +466,7 @@ impl<T: Facts> Shape<T> {
 struct Totals {
     tables: u128,
     bytes: u128,
+    raw_bytes: u128,
     entries: u128,
     tombstones: u128,
     range_tombstones: u128,
@@ -468,6 +476,7 @@ impl Totals {
     fn add(&mut self, table: &TableMeta) {
         self.tables += 1;
         self.bytes += u128::from(table.file_bytes);
+        self.raw_bytes += u128::from(table.raw_bytes);
         self.entries += u128::from(table.entries);
         self.tombstones += u128::from(table.tombstones);
         self.range_tombstones += u128::from(table.range_tombstones);
@@ -476,6 +485,7 @@ impl Totals {
     fn remove(&mut self, table: &TableMeta) {
         self.tables -= 1;
         self.bytes -= u128::from(table.file_bytes);
+        self.raw_bytes -= u128::from(table.raw_bytes);
         self.entries -= u128::from(table.entries);
         self.tombstones -= u128::from(table.tombstones);
         self.range_tombstones -= u128::from(table.range_tombstones);

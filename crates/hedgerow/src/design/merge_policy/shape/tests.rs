@@ -206,3 +206,25 @@ fn a_tree_has_no_more_groups_than_tries_need() {
     let expected = "expected at most 262144 groups in the levels of a tree, found 294913";
     assert!(error.contains(expected), "{error}");
 }
+
+/// Levels were as large as memtables, not as what memtables become: so values that compress to an
+/// eighth were merged eight times as often.
+#[test]
+fn a_memtable_counts_as_the_tables_that_it_becomes() {
+    let mut shape: Shape<Arc<TableMeta>> = Shape::new(7);
+    let memtable = |shape: &Shape<_>| shape.summary(64 << 20, 1 << 20).memtable_bytes;
+    assert_eq!(memtable(&shape), 64 << 20);
+    let mut meta = table(1, 0, 9);
+    meta.raw_bytes = 8 * meta.file_bytes;
+    let mut edit = TreeEdit::new(PartitionId(0));
+    edit.added.push((BOTTOM, meta));
+    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
+    assert_eq!(memtable(&shape), 8 << 20);
+    // Filters and indexes of tiny entries take more than the entries.
+    let mut meta = table(2, 10, 19);
+    meta.file_bytes = 16 * meta.raw_bytes;
+    let mut edit = TreeEdit::new(PartitionId(0));
+    edit.added.push((BOTTOM, meta));
+    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
+    assert_eq!(memtable(&shape), 64 << 20);
+}
