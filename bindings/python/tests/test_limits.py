@@ -144,12 +144,12 @@ db = hedgerow.open(sys.argv[1], memory=8 << 20)
 db.bulk_load((b"%08d" % i, b"v" * 100) for i in range(20_000))
 main = threading.main_thread().ident
 CALLS = {
-    "scan": lambda: [list(db.items()) for _ in range(10_000)],
+    "scan": lambda: [len(list(db.items())) for _ in range(10**9)],
     "load": lambda: db.bulk_load((b"x%020d" % i, b"") for i in range(10**12)),
     "gets": lambda: db.get_many([b"%08d" % (i % 20_000) for i in range(10_000)] * 1000),
-    "verify": lambda: [db.verify() for _ in range(10_000)],
-    "compact": lambda: [db.compact() for _ in range(10_000)],
-    "flush": lambda: [(db.put(b"k", b""), db.flush()) for _ in range(10_000)],
+    "verify": lambda: [db.verify() for _ in range(10**9)],
+    "compact": lambda: [db.compact() for _ in range(10**9)],
+    "flush": lambda: [(db.put(b"k", b""), db.flush()) for _ in range(10**9)],
     "transact": lambda: [db.transact(lambda t: t.put(b"k", b"")) for _ in range(10**9)],
 }
 timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
