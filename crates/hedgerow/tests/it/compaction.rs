@@ -1,6 +1,6 @@
 //! Merging: to the targets, without being asked, within limits; and when files go.
 
-use hedgerow::io::sim::SimStorage;
+use hedgerow::io::sim::{SimStorage, SplitMix64};
 use hedgerow::io::{Background, Clock, Environment, OsClock, OsSpawn};
 use hedgerow::{Compression, Db, Design, ErrorKind, Event, Keyspace, Layout};
 use std::panic::AssertUnwindSafe;
@@ -416,16 +416,10 @@ fn merged_per_flushed(zeros: usize) -> f64 {
         ..Design::default()
     };
     let keyspace = db.keyspace_with("k", Layout::sorted(), design).unwrap();
-    let mut random = 1_u64;
+    let mut random = SplitMix64::new(1);
     for i in 0..20_000 {
-        let noise = std::iter::repeat_with(|| {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (random >> 56) as u8
-        });
         let mut value = vec![0; zeros];
-        value.extend(noise.take(1024 - zeros));
+        value.extend((zeros..1024).map(|_| random.next() as u8));
         keyspace.put(key(i * 7919 % 20_000), value).unwrap();
     }
     keyspace.wait_until_merged().unwrap();

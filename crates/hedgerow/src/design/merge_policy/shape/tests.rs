@@ -207,24 +207,23 @@ fn a_tree_has_no_more_groups_than_tries_need() {
     assert!(error.contains(expected), "{error}");
 }
 
-/// Levels were as large as memtables, not as what memtables become: so values that compress to an
-/// eighth were merged eight times as often.
+/// Levels were as large as memtables, not as what memtables become: so values that compress were
+/// merged more often than others.
 #[test]
 fn a_memtable_counts_as_the_tables_that_it_becomes() {
     let mut shape: Shape<Arc<TableMeta>> = Shape::new(7);
-    let memtable = |shape: &Shape<_>| shape.summary(64 << 20, 1 << 20).memtable_bytes;
-    assert_eq!(memtable(&shape), 64 << 20);
-    let mut meta = table(1, 0, 9);
-    meta.raw_bytes = 8 * meta.file_bytes;
-    let mut edit = TreeEdit::new(PartitionId(0));
-    edit.added.push((BOTTOM, meta));
-    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
-    assert_eq!(memtable(&shape), 8 << 20);
+    let mut memtable_with = |meta: Option<TableMeta>| {
+        let mut edit = TreeEdit::new(PartitionId(0));
+        edit.added.extend(meta.map(|meta| (BOTTOM, meta)));
+        shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
+        shape.summary(64 << 20, 1 << 20).memtable_bytes
+    };
+    assert_eq!(memtable_with(None), 64 << 20);
+    let mut shrunk = table(1, 0, 9);
+    shrunk.raw_bytes = 8 * shrunk.file_bytes;
+    assert_eq!(memtable_with(Some(shrunk)), 8 << 20);
     // Filters and indexes of tiny entries take more than the entries.
-    let mut meta = table(2, 10, 19);
-    meta.file_bytes = 16 * meta.raw_bytes;
-    let mut edit = TreeEdit::new(PartitionId(0));
-    edit.added.push((BOTTOM, meta));
-    shape.apply(&edit, |meta| Arc::new(meta.clone())).unwrap();
-    assert_eq!(memtable(&shape), 64 << 20);
+    let mut grown = table(2, 10, 19);
+    grown.file_bytes = 16 * grown.raw_bytes;
+    assert_eq!(memtable_with(Some(grown)), 64 << 20);
 }
