@@ -159,7 +159,7 @@ export class Keyspace<KDefault = string, VDefault = string> extends Store<KDefau
 /** The choices for a keyspace. They are stored: an open without them keeps them. */
 export interface DesignOptions {
   /**
-   * The design of the trees as text, one choice a line: `policy = leveling:10`,
+   * The design of the trees as text, one choice a line: `policy = leveling:6`,
    * `filter = bloom:10`. `docs/design` describes the choices; the default suits most data.
    */
   design?: string | undefined

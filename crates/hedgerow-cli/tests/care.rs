@@ -128,7 +128,7 @@ fn a_keyspace_is_retuned_part_by_part() {
         "retune",
         &["--json", "--policy", "leveling:2", "--filter", "none"],
     ));
-    assert_eq!(report["design_before"]["policy"], "leveling:10");
+    assert_eq!(report["design_before"]["policy"], "leveling:6");
     assert_eq!(report["design"]["policy"], "leveling:2");
     assert_eq!(report["design"]["filter"], "none");
     assert_eq!(report["design"]["compression"], "lz4");

@@ -85,7 +85,7 @@ fn figure_2_has_all_workloads_and_predicts_entry_writes() {
         "seek+100",
     ];
     assert_eq!(names(&rows, "workload"), BTreeSet::from(workloads));
-    assert_eq!(rows.len(), 7 * workloads.len());
+    assert_eq!(rows.len(), 8 * workloads.len());
     let fills: Vec<_> = { rows.iter() }
         .filter(|row| row["workload"] == "fillrandom")
         .collect();

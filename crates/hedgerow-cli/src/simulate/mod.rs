@@ -16,7 +16,7 @@ use crate::output::{Output, bytes, count};
 
 const EXAMPLES: &str = "\
 Examples:
-  hedgerow simulate --entries 1e11 --key-size 16 --value-size 100 --policy leveling:10
+  hedgerow simulate --entries 1e11 --key-size 16 --value-size 100 --policy leveling:6
   hedgerow simulate --entries 1e9 --overwrites zipf --deletes 0.1 --memory-budget 1GiB --picture growth.svg
   hedgerow simulate --entries 1e7 --memtable-size 1MiB --policy leveling:5 --pace 2
   hedgerow simulate --entries 2e6 --memtable-size 32KiB --table-size 64KiB --front

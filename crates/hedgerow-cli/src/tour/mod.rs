@@ -30,7 +30,7 @@ use store::{Background, Settings, Store};
 const EXAMPLE: &str = "\
 Example:
   hedgerow tour /usr
-  hedgerow tour --memory-budget 64MiB --policy leveling:10 --db /tmp/metadata --keep --json /home
+  hedgerow tour --memory-budget 64MiB --policy leveling:4 --db /tmp/metadata --keep --json /home
 
 The memory budget and the memtables are small by default, so that even a small directory tree gets
 several levels.";

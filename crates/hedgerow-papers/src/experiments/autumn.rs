@@ -76,6 +76,7 @@ fn figure_2(size: &Size) -> Result<Vec<Trial>> {
         "garnering-paper:2,0.8",
         "garnering-paper:2,0.4",
         "leveling:5",
+        "leveling:6",
         "leveling:10",
     ];
     let mut trials = Vec::new();
@@ -163,7 +164,7 @@ fn figure_4(size: &Size) -> Result<Vec<Trial>> {
     ] {
         trials.push(ycsb.of("", design, "bloom:10")?);
     }
-    trials.push(ycsb.of("", "leveling:10", "monkey")?);
+    trials.push(ycsb.of("", "leveling:6", "monkey")?);
     trials.push(ycsb.of("", "garnering:5,0.8", "monkey")?);
     ycsb.0.options.design.filter = "bloom:10".parse()?;
     trials.push(ycsb.peer("", "rocksdb", "as ours", ""));

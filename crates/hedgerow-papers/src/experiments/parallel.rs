@@ -23,7 +23,7 @@ const GIB: u64 = 1 << 30;
 
 /// The paper's trees: level `i` has at most `10^i` times as many tables, and is merged as a whole.
 const WHOLE_LEVELS: &str = "0=runs:1;1-5=leveling:10,whole-level";
-const DEFAULT: &str = "leveling:10";
+const DEFAULT: &str = "leveling:6";
 const FILTER: &str = "bloom:10";
 /// The beginning of the experiments' titles.
 const TITLE: &str = "Parallel LSM-trees";

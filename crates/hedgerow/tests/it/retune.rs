@@ -6,10 +6,20 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
-use hedgerow::{Compression, Db, Design, ErrorKind, Event, FilterSpec, Keyspace, Layout};
+use hedgerow::{
+    Compression, Db, Design, ErrorKind, Event, FilterSpec, Keyspace, Layout, PolicySpec,
+};
 
 use crate::concurrency::threaded;
-use crate::support::{Contents, builder, contents, key, kind, open, plain, small, value};
+use crate::support::{self, Contents, builder, contents, key, kind, open, plain, value};
+
+/// A small design of few levels, whatever the default.
+fn small() -> Design {
+    Design {
+        policy: PolicySpec::leveling(10.0),
+        ..support::small()
+    }
+}
 
 /// Designs far from each other: few levels and many, all cuts, and sizes.
 fn designs() -> Vec<Design> {
