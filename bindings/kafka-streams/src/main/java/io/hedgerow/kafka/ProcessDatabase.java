@@ -6,6 +6,7 @@ import io.hedgerow.Options;
 import io.hedgerow.SharedHedgerow;
 import java.nio.file.Path;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.concurrent.TimeUnit;
@@ -32,8 +33,10 @@ final class ProcessDatabase implements AutoCloseable {
 
     /** The order of keys and the partitioning of a store: {@code hedgerow.layout.<store>}. */
     static final String LAYOUT = "hedgerow.layout.";
-    /** Lines of the design of a store: {@code hedgerow.design.<store>}. */
-    static final String DESIGN = "hedgerow.design.";
+    /** Lines of the design of all stores. */
+    static final String DESIGN = "hedgerow.design";
+    /** What is not said otherwise: stores are updated, and asked for keys that filters find. */
+    private static final String DEFAULT_DESIGN = "policy = tiering:4";
 
     private static final String OFFSETS = "~offsets";
     /** Task, store, identity; then a segment, or what else a store has. */
@@ -98,13 +101,26 @@ final class ProcessDatabase implements AutoCloseable {
 
     /** Opens or creates a keyspace of a store, as its configuration says. */
     Keyspace keyspace(String name, String store) {
-        Object compression = configs.getOrDefault(COMPRESSION + "." + store, configs.get(COMPRESSION));
-        String design = text(DESIGN + store, "");
-        return database()
-                .keyspace(
-                        name,
-                        text(LAYOUT + store, "sorted"),
-                        compression == null ? design : design + "\ncompression = " + compression);
+        return database().keyspace(name, text(LAYOUT + store, "sorted"), design(store));
+    }
+
+    /** The design of a store. Its own lines go before those of all stores, these before the default. */
+    private String design(String store) {
+        Map<String, String> lines = new LinkedHashMap<>();
+        addLines(lines, DEFAULT_DESIGN);
+        addLines(lines, text(DESIGN, ""));
+        addLines(lines, compression(text(COMPRESSION, "")));
+        addLines(lines, text(DESIGN + "." + store, ""));
+        addLines(lines, compression(text(COMPRESSION + "." + store, "")));
+        return String.join("\n", lines.values());
+    }
+
+    private static String compression(String name) {
+        return name.isEmpty() ? "" : "compression = " + name;
+    }
+
+    private static void addLines(Map<String, String> lines, String text) {
+        text.lines().filter(it -> !it.isBlank()).forEach(it -> lines.put(it.split("=")[0].trim(), it));
     }
 
     private String text(String config, String otherwise) {

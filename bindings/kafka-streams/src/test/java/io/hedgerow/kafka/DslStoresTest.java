@@ -228,6 +228,7 @@ class DslStoresTest {
         properties.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         properties.put("hedgerow.compression", "lz4");
         properties.put("hedgerow.compression.counts", "none");
+        properties.put("hedgerow.design", "policy = leveling:7\nfilter = bloom:9");
         properties.put("hedgerow.design.counts", "filter = bloom:7");
         properties.put("hedgerow.layout.counts", "sorted hash:2");
         try (TopologyTestDriver driver =
@@ -247,6 +248,7 @@ class DslStoresTest {
                 String design = db.database().existingKeyspace(name).get().design();
                 assertTrue(design.contains("compression = none"), design);
                 assertTrue(design.contains("filter = bloom:7"), design);
+                assertTrue(design.contains("policy = leveling:7"), design);
             }
         }
     }

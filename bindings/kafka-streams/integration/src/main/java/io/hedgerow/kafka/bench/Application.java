@@ -155,7 +155,7 @@ public final class Application {
         // A member that comes back under its name gets its partitions at once. Otherwise a restart
         // waits for the session of the killed one to end.
         config.put(StreamsConfig.mainConsumerPrefix("group.instance.id"), "bench");
-        engine.configure(config, settings.number("budget_mib") << 20);
+        engine.configure(config, settings.number("budget_mib") << 20, settings.text("design"));
         if (settings.isOn("timed_commits")) {
             TimedCommits.suppliers = engine.suppliers.getConstructor().newInstance();
             config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, TimedCommits.class);

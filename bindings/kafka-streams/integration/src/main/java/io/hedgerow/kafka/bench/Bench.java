@@ -68,7 +68,7 @@ public final class Bench {
                 break;
             default:
                 // Settings that no part has are refused before anything runs.
-                Part.RESTART.settings(Map.of()).number(name);
+                Part.RESTART.settings(Map.of()).text(name);
                 given.put(name, value);
         }
     }

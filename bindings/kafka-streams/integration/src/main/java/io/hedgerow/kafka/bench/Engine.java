@@ -34,10 +34,11 @@ enum Engine {
                                 + " found " + label));
     }
 
-    /** Adds what the engine needs to the configuration of an application, with a budget of memory. */
-    void configure(Properties config, long budget) {
+    /** Adds what the engine needs to an application's configuration: memory, the design of our stores. */
+    void configure(Properties config, long budget, String design) {
         config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, suppliers);
         config.put("hedgerow.memory.bytes", budget);
+        config.put("hedgerow.design", design);
         if (this == ROCKSDB_BOUNDED) {
             config.put(BoundedMemory.BUDGET, budget);
             config.put(StreamsConfig.ROCKSDB_CONFIG_SETTER_CLASS_CONFIG, BoundedMemory.class);
