@@ -14,12 +14,10 @@ pub(crate) fn property(database: &Database, name: &str) -> Option<String> {
         let level = level.bytes().all(|b| b.is_ascii_digit()).then_some(level)?;
         let level: usize = level.parse().ok().filter(|level| *level < LEVELS)?;
         let levels = database.keyspace.stats().levels;
-        return Some(
-            levels
-                .get(level)
-                .map_or(0, |level| level.tables)
-                .to_string(),
-        );
+        // LevelDB's last level has all tables that lie deeper here.
+        let here = levels.iter().filter(|it| it.level.min(LEVELS - 1) == level);
+        let tables: usize = here.map(|it| it.tables).sum();
+        return Some(tables.to_string());
     }
     match name {
         "stats" => Some(stats(database)),

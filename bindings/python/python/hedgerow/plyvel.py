@@ -9,6 +9,7 @@ Databases are Hedgerow's, not LevelDB's. Keys are in the order of their bytes, s
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator as _Iterator
 from typing import Any, Self
 
@@ -215,11 +216,11 @@ class DB(_Reads):
             return self._db.prometheus().encode()
         if name == b"leveldb.sstables":
             return self._keyspace.shape().encode()
-        if name.startswith(b"leveldb.num-files-at-level"):
-            level = b"L" + name.removeprefix(b"leveldb.num-files-at-level") + b":"
-            lines = self._keyspace.shape().encode().splitlines()
-            files = sum(line.count(b"#") for line in lines if line.strip().startswith(level))
-            return str(files).encode()
+        if level := re.fullmatch(rb"leveldb\.num-files-at-level([0-6])", name):
+            lines = re.findall(r"^\s*L(\d+):(.*)", self._keyspace.shape(), re.MULTILINE)
+            # LevelDB's last level, 6, has all tables that lie deeper here.
+            here = (tables for at, tables in lines if min(int(at), 6) == int(level[1]))
+            return str(sum(tables.count("#") for tables in here)).encode()
         return None
 
     def compact_range(self, *, start: Buffer | None = None, stop: Buffer | None = None) -> None:
