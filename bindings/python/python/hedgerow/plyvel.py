@@ -217,10 +217,10 @@ class DB(_Reads):
         if name == b"leveldb.sstables":
             return self._keyspace.shape().encode()
         if level := re.fullmatch(rb"leveldb\.num-files-at-level([0-6])", name):
-            lines = re.findall(r"^\s*L(\d+):(.*)", self._keyspace.shape(), re.MULTILINE)
+            levels = self._keyspace.stats()["levels"]
             # LevelDB's last level, 6, has all tables that lie deeper here.
-            here = (tables for at, tables in lines if min(int(at), 6) == int(level[1]))
-            return str(sum(tables.count("#") for tables in here)).encode()
+            here = (it["tables"] for it in levels if min(it["level"], 6) == int(level[1]))
+            return str(sum(here)).encode()
         return None
 
     def compact_range(self, *, start: Buffer | None = None, stop: Buffer | None = None) -> None:
