@@ -31,7 +31,7 @@ enum Part {
                     "record_cache_mib=0",
                     "stream_threads=1",
                     "changelog=1",
-                    "design=policy = tiering:4",
+                    "design=",
                     "timed_commits=0");
     /** The records behind the last commit when the application is killed. */
     private static final long UNCOMMITTED = 10_000;
