@@ -12,6 +12,7 @@ mod targets;
 pub(super) use targets::{is_of_paper, targets};
 
 use hedgerow::Layout;
+use hedgerow::PolicySpec;
 use hedgerow::io::ReadMode;
 use hedgerow_bench::{Result, Workload};
 
@@ -23,7 +24,6 @@ const GIB: u64 = 1 << 30;
 
 /// The paper's trees: level `i` has at most `10^i` times as many tables, and is merged as a whole.
 const WHOLE_LEVELS: &str = "0=runs:1;1-5=leveling:10,whole-level";
-const DEFAULT: &str = "leveling:6";
 const FILTER: &str = "bloom:10";
 /// The beginning of the experiments' titles.
 const TITLE: &str = "Parallel LSM-trees";
@@ -34,6 +34,11 @@ const OUT_OF_MEMORY: &str = "out of memory";
 const WINDOWS: [usize; 3] = [32, 64, 128];
 /// The least size of tables and memtables.
 const BYTES_MIN: u64 = 64 << 10;
+
+/// The engine's default.
+fn default_policy() -> String {
+    PolicySpec::default().to_string()
+}
 
 /// The experiment with this number.
 ///
@@ -165,7 +170,10 @@ fn small_values(size: &Size) -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for partitions in [1, 2, 4, 8, 16] {
         let case = cases(partitions);
-        for (name, policy) in [("whole levels", WHOLE_LEVELS), ("default", DEFAULT)] {
+        for (name, policy) in [
+            ("whole levels", WHOLE_LEVELS),
+            ("default", &default_policy()),
+        ] {
             let mut trial = ours(&base, &case, policy, partitions)?;
             trial.design = name.to_owned();
             trials.push(trial);
@@ -188,7 +196,7 @@ fn large_values(size: &Size) -> Result<Vec<Trial>> {
     let base = sizes.base(size, vec![Step::new(Workload::FillRandom, 1)])?;
     let mut trials = Vec::new();
     for partitions in [1, 2, 4, 8, 16] {
-        let mut direct = ours(&base, &cases(partitions), DEFAULT, partitions)?;
+        let mut direct = ours(&base, &cases(partitions), &default_policy(), partitions)?;
         // The memtables of all trees together are as large as the paper's single one.
         direct.options.design.memtable_bytes = Some(sizes.memtable);
         direct.design = DIRECT.to_owned();
@@ -215,7 +223,7 @@ fn much_data(size: &Size) -> Result<Vec<Trial>> {
     for workload in [Workload::FillRandom, Workload::FillSeq] {
         let base = sizes.base(size, vec![Step::new(workload, 1)])?;
         for partitions in [1, 4] {
-            let mut trial = ours(&base, "", DEFAULT, partitions)?;
+            let mut trial = ours(&base, "", &default_policy(), partitions)?;
             trial.options.design.memtable_bytes = Some(sizes.memtable);
             trial.design = cases(partitions);
             trials.push(trial);
@@ -246,7 +254,7 @@ fn left_out(size: &Size) -> Result<Vec<Trial>> {
     for (case, threads) in [("1 client", 1), ("16 clients", 16)] {
         let sizes = in_memory(threads);
         let base = sizes.base(size, steps.clone())?;
-        let direct = ours(&base, case, DEFAULT, 4)?;
+        let direct = ours(&base, case, &default_policy(), 4)?;
         for workers in [0, 1, 2] {
             let mut trial = asynchronous(direct.clone(), workers, 64);
             trial.design = of_workers(workers);
@@ -271,7 +279,7 @@ fn left_out(size: &Size) -> Result<Vec<Trial>> {
 fn queues(size: &Size, sizes: &Sizes) -> Result<Vec<Trial>> {
     let base = sizes.base(size, vec![Step::new(Workload::FillRandom, 1)])?;
     let trial = |calls| {
-        let mut trial = asynchronous(ours(&base, "", DEFAULT, 4)?, 2, 64);
+        let mut trial = asynchronous(ours(&base, "", &default_policy(), 4)?, 2, 64);
         trial.options.worker_queue = Some(calls);
         trial.design = format!("queues of {calls}");
         Ok(trial)
@@ -314,7 +322,7 @@ fn out_of_memory(size: &Size, num: u64, value_bytes: u64) -> Result<Vec<Trial>> 
     let base = sizes.base(size, [calls, windows.to_vec()].concat())?;
     let mut trials = Vec::new();
     for workers in [1, 2] {
-        let mut trial = ours(&base, &case, DEFAULT, 4)?;
+        let mut trial = ours(&base, &case, &default_policy(), 4)?;
         trial.options.read_mode = ReadMode::Direct;
         trial.options.workers = workers;
         trial.design = of_workers(workers);
@@ -336,7 +344,7 @@ fn processors(size: &Size) -> Result<Vec<Trial>> {
         Step::new(Workload::UpdateAll, num).cold(),
     ];
     let base = sizes.base(size, steps)?;
-    let direct = ours(&base, "", DEFAULT, 4)?;
+    let direct = ours(&base, "", &default_policy(), 4)?;
     let mut trials = Vec::new();
     for processors in [1, 2] {
         for (name, mut trial) in [
