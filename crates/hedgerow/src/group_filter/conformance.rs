@@ -80,7 +80,7 @@ fn conforms(filter: &str) {
     check(&keys, 3 * KEYS);
     assert!(groups(&version(&db)).count() > 1, "{filter}: several runs");
     assert!(are_covered(&version(&db)), "{filter}");
-    let files = super::files(&version(&db)).count();
+    let has_files = super::files(&version(&db)).next().is_some();
     let copy = dir.path().join("copy");
     db.checkpoint(&copy).unwrap();
     db.close().unwrap();
@@ -91,9 +91,12 @@ fn conforms(filter: &str) {
     for dir in [dir.path(), copy.as_path()] {
         let db = Db::builder(dir).read_only(true).open().unwrap();
         let keys = db.existing_keyspace("keys").unwrap();
-        if files > 0 {
+        if has_files {
             assert!(are_covered(&version(&db)), "{filter}");
-            assert!(db.verify().unwrap().filters >= files as u64);
+            // Not the count from before closing: filters were gathered into fewer files meanwhile.
+            let files = super::files(&version(&db)).count() as u64;
+            assert!(files > 0, "{filter}");
+            assert_eq!(db.verify().unwrap().filters, files, "{filter}");
         }
         check(&keys, 3 * KEYS);
     }
