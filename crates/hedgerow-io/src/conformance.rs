@@ -130,6 +130,7 @@ every_backend! {
     create_refuses_a_taken_name
     written_bytes_are_read_back
     flushed_bytes_are_visible_and_counted
+    files_that_are_handed_over_are_complete
     unflushed_file_can_be_dropped
     read_past_the_end_is_unexpected_eof
     empty_file_is_read
@@ -313,6 +314,27 @@ fn flushed_bytes_are_visible_and_counted(case: &Case) {
     file.sync().unwrap();
     file.flush().unwrap();
     assert_eq!(case.read(&path), b"abcde");
+}
+
+fn files_that_are_handed_over_are_complete(case: &Case) {
+    let paths = ["one", "two", "three"].map(|name| case.path(name));
+    let write = |path: &PathBuf| {
+        let mut file = case.create(path).unwrap();
+        file.write(b"abc").unwrap();
+        file.flush().unwrap();
+        file.write(&[7; 70_000]).unwrap();
+        file.hand_over().unwrap()
+    };
+    let syncs = paths.each_ref().map(write);
+    for path in &paths {
+        assert_eq!(case.read(path), [b"abc".as_slice(), &[7; 70_000]].concat());
+    }
+    for sync in syncs {
+        sync().unwrap();
+    }
+    for path in &paths {
+        assert_eq!(case.read(path).len(), 70_003);
+    }
 }
 
 fn unflushed_file_can_be_dropped(case: &Case) {

@@ -169,6 +169,10 @@ pub trait RandomRead: Any + Debug + Send + Sync {
     fn advise(&self, _range: Range<u64>, _advice: Advice) {}
 }
 
+/// The sync of a file that was written and handed over. It makes all of the file's bytes durable,
+/// but not its name. It holds the file open, but no memory.
+pub type LaterSync = Box<dyn FnOnce() -> io::Result<()> + Send>;
+
 /// A file that one thread writes from front to back.
 ///
 /// The backend starts write-back early and keeps little dirty, so that one large file never makes
@@ -180,6 +184,10 @@ pub trait SequentialWrite: Debug + Send {
     fn flush(&mut self) -> io::Result<()>;
     /// Makes all written bytes durable, but not the file's name: see [`Storage::sync_dir`].
     fn sync(&mut self) -> io::Result<()>;
+    /// Ends the file: hands all bytes to the system, which begins to write them to the disk. The
+    /// result makes them durable. Many small files share the cost of their syncs if they are handed
+    /// over before the first of them.
+    fn hand_over(self: Box<Self>) -> io::Result<LaterSync>;
     /// The number of bytes written.
     fn bytes(&self) -> u64;
     /// The bytes of memory that the writer holds until it is dropped.

@@ -173,6 +173,10 @@ impl Steps for DirectWriter {
         self.file.sync_data()
     }
 
+    fn into_file(self) -> io::Result<File> {
+        Ok(self.file)
+    }
+
     fn bytes(&self) -> u64 {
         self.start + self.held_bytes as u64
     }

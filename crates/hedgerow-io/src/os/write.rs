@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use super::system;
-use crate::SequentialWrite;
+use crate::{LaterSync, SequentialWrite};
 
 /// The size of the buffer. It is large enough that a system call costs nothing beside it (about 30
 /// us of copying), and small enough to stay in the processor's cache.
@@ -97,6 +97,11 @@ impl Steps for PacedWriter {
         Ok(())
     }
 
+    fn into_file(self) -> io::Result<File> {
+        system::start_write_back(&self.file, self.window.end..self.handed_bytes)?;
+        Ok(self.file)
+    }
+
     fn bytes(&self) -> u64 {
         self.handed_bytes + self.buffer.len() as u64
     }
@@ -113,6 +118,8 @@ pub(super) trait Steps: Debug + Send {
     fn hand_over(&mut self) -> io::Result<()>;
     /// Makes the bytes handed over durable.
     fn sync(&mut self) -> io::Result<()>;
+    /// The file, when all bytes are handed over. The system writes them to the disk.
+    fn into_file(self) -> io::Result<File>;
     fn bytes(&self) -> u64;
     fn memory_bytes(&self) -> usize;
 }
@@ -156,6 +163,14 @@ impl<S: Steps> SequentialWrite for UntilFailure<S> {
             steps.hand_over()?;
             steps.sync()
         })
+    }
+
+    fn hand_over(mut self: Box<Self>) -> io::Result<LaterSync> {
+        self.take(S::hand_over)?;
+        let file = self.steps.into_file().map_err(system::full_error)?;
+        Ok(Box::new(move || {
+            file.sync_data().map_err(system::full_error)
+        }))
     }
 
     fn bytes(&self) -> u64 {

@@ -9,7 +9,7 @@ use super::meter::{Fault, Op, OpClass, Verdict};
 use super::names::File;
 use super::random::hash;
 use super::{Disk, State, lock};
-use crate::{FileLock, RandomRead, Segment, SequentialWrite};
+use crate::{FileLock, LaterSync, RandomRead, Segment, SequentialWrite};
 
 /// An open file and its disk.
 #[derive(Debug)]
@@ -174,6 +174,12 @@ impl SequentialWrite for Writer {
             writer.hand_over()?;
             writer.handle.sync()
         })
+    }
+
+    fn hand_over(mut self: Box<Self>) -> io::Result<LaterSync> {
+        self.unless_failed(Writer::hand_over)?;
+        let handle = self.handle;
+        Ok(Box::new(move || handle.sync()))
     }
 
     fn bytes(&self) -> u64 {

@@ -119,6 +119,23 @@ fn unsynced_end_of_a_file_is_cut_anywhere_or_zero() {
 }
 
 #[test]
+fn a_file_that_is_handed_over_is_durable_after_its_sync() {
+    let seen = crashes(|seed| {
+        let disk = disk(seed);
+        let mut file = writer(&disk, "file");
+        sync_names(&disk);
+        file.write(b"bytes").unwrap();
+        let sync = file.hand_over().unwrap();
+        assert_eq!(disk.kill().contents(path("file")).unwrap(), b"bytes");
+        let before = disk.crash().contents(path("file")).unwrap();
+        sync().unwrap();
+        assert_eq!(disk.crash().contents(path("file")).unwrap(), b"bytes");
+        before == b"bytes"
+    });
+    assert_eq!(seen, BTreeSet::from([false, true]));
+}
+
+#[test]
 fn new_name_needs_a_synced_directory() {
     let seen = crashes(|seed| {
         let disk = disk(seed);

@@ -17,6 +17,7 @@ use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 use crate::paths::compaction::fold::Folding;
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
+use crate::paths::compaction::unsynced::Unsynced;
 use crate::paths::group_filters;
 use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::Engine;
@@ -70,7 +71,7 @@ fn to_tables(
     memtable: &Arc<Memtable>,
     through: SeqNo,
 ) -> Result<(u64, u64)> {
-    let edit = edit_for(engine, partition, memtable, through)?;
+    let edit = edit_for(engine, partition, memtable, through, None)?;
     let written = edit.written();
     let replaced = memtable.entries().saturating_sub(written.0);
     partition
@@ -84,15 +85,16 @@ fn to_tables(
 }
 
 /// Writes a sealed memtable to tables, and returns the edit that replaces it by them. Recovery does
-/// this, too.
+/// this, too: its tables wait in `unsynced`. Without that the tables are durable.
 pub(crate) fn edit_for(
     engine: &Engine,
     partition: &Partition,
     memtable: &Arc<Memtable>,
     through: SeqNo,
+    unsynced: Option<&mut Unsynced>,
 ) -> Result<TreeEdit> {
     let run = RunId(engine.writer()?.ids.next_table().0);
-    let tables = write_tables(engine, partition, memtable, run)?;
+    let tables = write_tables(engine, partition, memtable, run, unsynced)?;
     let mut edit = TreeEdit::new(partition.id);
     let placement = Placement {
         level: 0,
@@ -127,10 +129,12 @@ fn write_tables(
     partition: &Partition,
     memtable: &Arc<Memtable>,
     run: RunId,
+    unsynced: Option<&mut Unsynced>,
 ) -> Result<Vec<TableMeta>> {
     let held = engine.held();
     let design = partition.keyspace.design_owned();
     let mut output = OutputTables::new(engine, partition, design, 0, run);
+    output.unsynced = unsynced;
     let version = partition.tree_owned().version.clone();
     let ranges = ranges_of(memtable, &version)?;
     let mut retain = Retain::new(&held, ranges);

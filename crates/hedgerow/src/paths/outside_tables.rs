@@ -176,8 +176,11 @@ impl TableWriter {
             let error = Error::invalid("expected a table with entries, found none");
             return Err(error.at(&self.path, None));
         }
-        let meta = self.writer.finish(&RangeTombstones::default());
-        Ok(meta.map_err(|e| e.at(&self.path, None))?.entries)
+        let finished = self.writer.finish(&RangeTombstones::default());
+        let (meta, mut file) = finished.map_err(|e| e.at(&self.path, None))?;
+        let synced = file.sync();
+        synced.map_err(|e| Error::io("sync", &self.path, e))?;
+        Ok(meta.entries)
     }
 }
 

@@ -32,6 +32,8 @@ mod verify_table;
 
 use std::sync::Arc;
 
+use hedgerow_io::SequentialWrite;
+
 pub use footer::Footer;
 pub use inspected::{InspectedPage, InspectedTable, Part, StoredEntry, StoredValue, TableFacts};
 pub(crate) use open::Table;
@@ -198,6 +200,9 @@ pub(crate) trait Reader: Send + Sync {
     fn verify(&self, pages: &dyn PageSource) -> Result<()>;
 }
 
+/// A table that is written, and its file, which is not durable yet.
+pub(crate) type Written = (TableMeta, Box<dyn SequentialWrite>);
+
 /// A table being written. Entries come in order.
 pub(crate) trait Writer: Send {
     /// Appends an entry with its value. `hash` is the hash of the user key.
@@ -208,7 +213,6 @@ pub(crate) trait Writer: Send {
     /// The bytes of memory until the table is finished: the block being filled, the index, the
     /// hashes for the filter.
     fn memory_bytes(&self) -> usize;
-    /// Writes these range tombstones, index, filter and footer, and makes the file durable, but not
-    /// its name.
-    fn finish(self: Box<Self>, ranges: &RangeTombstones) -> Result<TableMeta>;
+    /// Writes these range tombstones, index, filter and footer. The caller makes the file durable.
+    fn finish(self: Box<Self>, ranges: &RangeTombstones) -> Result<Written>;
 }

@@ -15,6 +15,7 @@ use crate::base::range_tombstones::RangeTombstones;
 use crate::table::filter::table_filter;
 use crate::table::iter::Entry;
 
+use super::Written;
 use super::footer;
 use super::footer::Footer;
 use super::page_io;
@@ -186,14 +187,14 @@ impl Output {
         Ok(())
     }
 
-    /// Appends facts and footer, and makes the file durable.
+    /// Appends facts and footer.
     pub(super) fn finish(
         mut self,
         mut meta: TableMeta,
         options: &TableOptions,
         index_top: Handle,
         filter: Option<table_filter::Description>,
-    ) -> Result<TableMeta> {
+    ) -> Result<Written> {
         let mut facts = Vec::new();
         meta.encode(&mut facts);
         let facts_bytes = facts.len() as u64 + u64::from(TRAILER_BYTES);
@@ -216,9 +217,7 @@ impl Output {
             self.offset == meta.file_bytes,
             "a table knows its size before it is written"
         );
-        let synced = self.file.sync();
-        synced.map_err(|e| Error::io("sync", &self.path, e))?;
-        Ok(meta)
+        Ok((meta, self.file))
     }
 }
 

@@ -72,7 +72,7 @@ fn write(options: TableOptions, entries: &Entries) -> (Vec<u8>, TableMeta) {
         let hash = KeyHash::of(order.decode(key), SEED);
         writer.add(&entry, value, hash).unwrap();
     }
-    let meta = writer.finish(&RangeTombstones::default()).unwrap();
+    let (meta, _) = writer.finish(&RangeTombstones::default()).unwrap();
     (file.contents(), meta)
 }
 

@@ -1,6 +1,9 @@
 //! Databases of very many trees: what creating, holding and refusing them costs.
 
+use std::time::Duration;
+
 use hedgerow::io::sim::SimStorage;
+use hedgerow::io::{Clock, OsClock};
 use hedgerow::{Db, Design, ErrorKind, Layout};
 
 use crate::support::builder;
@@ -60,6 +63,77 @@ fn of_keyspaces_that_are_created_together_one_mistake_leaves_none() {
     let both = db.create_keyspaces(twice).unwrap();
     both[0].put("a", "1").unwrap();
     assert_eq!(both[1].get("a").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+/// A database whose trees have one entry each, which only the log has.
+fn unflushed(seed: u64, names: &[String]) -> SimStorage {
+    let disk = SimStorage::new(seed);
+    let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
+    create(&db, names);
+    for name in names {
+        let keyspace = db.existing_keyspace(name).unwrap();
+        keyspace.put(name, "a value").unwrap();
+    }
+    db.sync().unwrap();
+    disk.crash()
+}
+
+#[test]
+fn recovery_syncs_each_table_once_and_their_directory_once() {
+    let names = names(1000);
+    let disk = unflushed(1, &names);
+    let before = disk.counters().syncs;
+    let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
+    let syncs = disk.counters().syncs - before;
+    assert!((1000..1020).contains(&syncs), "{syncs}");
+    assert_eq!(db.verify().unwrap().tables, 1000);
+}
+
+#[test]
+fn a_crash_of_a_recovery_of_many_trees_loses_nothing() {
+    let names = names(100);
+    for seed in 0..60 {
+        let disk = unflushed(seed, &names);
+        // About 320 operations change something. Any may be the last.
+        disk.crash_after(6 * seed);
+        let open = |disk: &SimStorage| builder(disk).memory_budget(64 << 20).open();
+        let first = open(&disk);
+        let db = open(&disk.crash()).unwrap();
+        for name in &names {
+            let keyspace = db.existing_keyspace(name).unwrap();
+            let found = keyspace.get(name).unwrap();
+            assert_eq!(found.as_deref(), Some(&b"a value"[..]), "seed {seed}");
+        }
+        drop(first);
+    }
+}
+
+/// `cargo test --release -p hedgerow --test it opening_ten_thousand -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn opening_ten_thousand_trees() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let names = names(10_000);
+    let clock = OsClock::new();
+    let open = || {
+        let began = clock.now();
+        let db = Db::builder(dir.path()).memory_budget(64 << 20);
+        (db.open().unwrap(), clock.now() - began)
+    };
+    let (db, _) = open();
+    create(&db, &names);
+    for name in &names {
+        let keyspace = db.existing_keyspace(name).unwrap();
+        keyspace.put(name, "a value").unwrap();
+    }
+    db.close().unwrap();
+    for state in ["each with an entry that only the log has", "at rest"] {
+        // The system writes to the disk what closing left.
+        clock.sleep(Duration::from_secs(8));
+        let (db, took) = open();
+        println!("10,000 trees, {state}: opened in {took:?}");
+        db.close().unwrap();
+    }
 }
 
 #[test]

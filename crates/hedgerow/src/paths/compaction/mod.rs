@@ -13,6 +13,7 @@ pub(crate) mod merge_tables;
 pub(crate) mod output;
 pub(crate) mod paid;
 pub(crate) mod retain;
+pub(crate) mod unsynced;
 pub(crate) mod warming;
 
 use std::sync::Arc;

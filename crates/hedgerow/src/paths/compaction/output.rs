@@ -32,6 +32,7 @@ use crate::tree::partition::Partition;
 
 use super::filters;
 use super::filters::Allotted;
+use super::unsynced::{Unsynced, sync_dir};
 use crate::design::table_ends::{NODE_TABLES, OVERLAP_TABLES_MAX, aligns, is_last_border};
 
 /// The maximum number of groups of a level for which a bulk load cuts its tables: it does not know
@@ -62,6 +63,9 @@ pub(crate) struct OutputTables<'a> {
     pub(crate) settled: Option<SeqNo>,
     /// No table is begun in the last room of the disk, which flushes need.
     pub(crate) leaves_room: bool,
+    /// Where the tables wait to be made durable together with others. Without it, they are durable
+    /// when the output is finished.
+    pub(crate) unsynced: Option<&'a mut Unsynced>,
     /// Tables are cut at the borders of both of these numbers of ranges.
     ranges: [u32; 2],
     /// The maximum size of a table.
@@ -144,6 +148,7 @@ impl<'a> OutputTables<'a> {
             seqno_override: None,
             settled: None,
             leaves_room: false,
+            unsynced: None,
             below,
             next_below,
             overlap_bytes: 0,
@@ -262,7 +267,8 @@ impl<'a> OutputTables<'a> {
         self.add(&entry, b"")
     }
 
-    /// Finishes the last table, and makes the names of all tables durable.
+    /// Finishes the last table, and makes the names of all tables durable, unless they wait for
+    /// that.
     pub(crate) fn finish(mut self) -> Result<Vec<TableMeta>> {
         if self.current.is_none() {
             self.add_stand_in()?;
@@ -272,8 +278,10 @@ impl<'a> OutputTables<'a> {
         if !self.finished.is_empty() {
             let directories = &self.engine.directories;
             let dir = directories.tables(directories.places.of_level(self.level_of_place));
-            let synced = self.engine.environment.storage.sync_dir(&dir);
-            synced.map_err(|e| Error::io("sync", &dir, e))?;
+            match &mut self.unsynced {
+                Some(unsynced) => unsynced.add_dir(dir),
+                None => sync_dir(&*self.engine.environment.storage, &dir)?,
+            }
         }
         self.complete = true;
         let written = self.finished.iter().map(|meta| meta.entries).sum();
@@ -368,11 +376,16 @@ impl<'a> OutputTables<'a> {
         let Some(current) = self.current.take() else {
             return Ok(());
         };
-        let finished = current
-            .writer
-            .finish(ranges)
-            .map_err(|e| e.at(&current.path, None));
-        self.finished.push(finished?);
+        let finished = current.writer.finish(ranges);
+        let (meta, mut file) = finished.map_err(|e| e.at(&current.path, None))?;
+        match &mut self.unsynced {
+            Some(unsynced) => unsynced.add(current.path, file)?,
+            None => {
+                let synced = file.sync();
+                synced.map_err(|e| Error::io("sync", &current.path, e))?;
+            }
+        }
+        self.finished.push(meta);
         let Some(beside) = current.beside else {
             return Ok(());
         };

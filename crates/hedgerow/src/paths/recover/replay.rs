@@ -11,6 +11,7 @@ use crate::design::merge_policy::plan::{Input, Target};
 use crate::design::merge_policy::shape::{RUNS_MAX, Run, bytes_of};
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::compaction::merge_tables::merge_tables;
+use crate::paths::compaction::unsynced::Unsynced;
 use crate::paths::flush;
 use crate::table::Table;
 use crate::tree::engine::{Catalog, Engine};
@@ -29,6 +30,8 @@ pub(super) struct Replayed {
     operations: u64,
     /// The edit that puts its writes into tables.
     edit: Vec<Change>,
+    /// The tables of the edit that are not durable yet.
+    unsynced: Unsynced,
     /// The tables that this edit removes.
     replaced: Vec<Arc<Table>>,
 }
@@ -109,7 +112,8 @@ fn flush_replayed(
                     let joined = join_runs(engine, partition)?;
                     replayed.install(engine, partition, joined, None)?;
                 }
-                let flushed = flush::edit_for(engine, partition, memtable, through)?;
+                let unsynced = Some(&mut replayed.unsynced);
+                let flushed = flush::edit_for(engine, partition, memtable, through, unsynced)?;
                 replayed.install(engine, partition, flushed, Some((memtable, through)))?;
             }
         }
@@ -189,6 +193,7 @@ pub(super) fn begin_new_log(
     replayed: Replayed,
 ) -> Result<u64> {
     let writer = engine.writer()?;
+    replayed.unsynced.sync(&*engine.environment.storage)?;
     let mut edit = replayed.edit;
     let first = writer.commit().tail.segment_number();
     edit.extend([Change::LogStart { segment: first }, Change::Opened]);

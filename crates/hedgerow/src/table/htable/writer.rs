@@ -11,6 +11,7 @@ use crate::base::key_order::Order;
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle};
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
+use crate::table::Written;
 use crate::table::block_index::hash_marks;
 use crate::table::entry_parts::ValueHandle;
 use crate::table::filter::{bucket_bloom, table_filter};
@@ -221,7 +222,7 @@ impl crate::table::Writer for Writer {
             + self.out.memory_bytes()
     }
 
-    fn finish(mut self: Box<Self>, ranges: &RangeTombstones) -> Result<TableMeta> {
+    fn finish(mut self: Box<Self>, ranges: &RangeTombstones) -> Result<Written> {
         assert!(self.meta.entries > 0, "a table has entries");
         assert!(ranges.is_empty(), "hashed keys have no ranges");
         self.finish_bucket()?;

@@ -56,7 +56,7 @@ fn speed() {
             };
             writer.add(&entry, &value, KeyHash::of(key, SEED)).unwrap();
         }
-        let meta = writer.finish(&RangeTombstones::default()).unwrap();
+        let (meta, _) = writer.finish(&RangeTombstones::default()).unwrap();
         write_ns += ns(start, keys_per_table * TABLES);
         file_bytes += meta.file_bytes;
         let (table, pages) = open_bytes(file.contents(), RESIDENT).unwrap();
