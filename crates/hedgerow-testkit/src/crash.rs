@@ -28,7 +28,7 @@ mod trouble;
 mod values;
 mod writes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hedgerow::io::Environment;
@@ -114,6 +114,8 @@ struct Harness {
     hour: u64,
     /// The values that have not expired.
     live: AllValues,
+    /// The keys whose expiry is not known.
+    unsure: BTreeSet<(String, Vec<u8>)>,
     /// The possible times to live of keyspaces, in hours; 0 is for ever. The last one is in force.
     time_to_live: BTreeMap<String, Vec<u64>>,
     designs: Designs,
@@ -169,6 +171,7 @@ impl Harness {
             clock: Arc::new(SimClock::new()),
             hour: 0,
             live: AllValues::new(),
+            unsure: BTreeSet::new(),
             time_to_live: BTreeMap::new(),
             designs: Designs::default(),
             adoptions: Adoptions::default(),

@@ -85,7 +85,8 @@ impl Harness {
         let db = db.map_err(|e| format!("expected the database to open, found {e}"))?;
         self.check_designs(&db)?;
         let found = read_everything(&db)?;
-        let commits = self.oracle.check(&found, at_least, self.hour)?;
+        let counts = self.oracle.check(&found, at_least, self.hour)?;
+        let commits = counts.last().copied().unwrap_or_default();
         let report = db.verify();
         let report = report.map_err(|e| format!("expected nothing wrong, found {e}"))?;
         self.note(format!(
@@ -95,6 +96,10 @@ impl Harness {
         ));
         // Everything that an open database shows is durable.
         self.live = self.oracle.after(commits, &found, self.hour);
+        for count in counts.range(..commits) {
+            let other = self.oracle.after(*count, &found, self.hour);
+            self.note_hidden_differences(&other);
+        }
         self.forget_expired();
         self.check_expiry(&db)?;
         self.oracle = Oracle::settled(self.live.clone());

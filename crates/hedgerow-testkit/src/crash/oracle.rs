@@ -162,13 +162,13 @@ impl Oracle {
     }
 
     /// Checks that these contents are possible at an hour with at least `at_least` commits. Returns
-    /// the number of commits.
+    /// the possible numbers of commits: at least one.
     pub(super) fn check(
         &self,
         found: &Contents,
         at_least: usize,
         hour: u64,
-    ) -> Result<usize, String> {
+    ) -> Result<BTreeSet<usize>, String> {
         let mut counts: BTreeSet<usize> = (at_least..=self.commits.len()).collect();
         let mut said = String::new();
         for name in NAMES {
@@ -180,15 +180,16 @@ impl Oracle {
             );
             counts.retain(|count| matching.contains(count));
         }
-        counts.last().copied().ok_or_else(|| {
-            format!(
+        if counts.is_empty() {
+            return Err(format!(
                 "expected a prefix of at least {at_least} of {} commits ({} acknowledged, {} durable); found{said}{}",
                 self.commits.len(),
                 self.acknowledged,
                 self.durable,
                 self.difference(found, hour)
-            )
-        })
+            ));
+        }
+        Ok(counts)
     }
 
     /// Describes the difference between the contents found and all commits.
