@@ -92,13 +92,7 @@ impl ValueHandle {
 /// overflow.
 #[inline(always)]
 pub(super) fn take_varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
-    let first = *bytes.get(*at)?;
-    if first < 0x80 {
-        *at += 1;
-        return Some(usize::from(first));
-    }
-    let (value, taken) = varint::get(&bytes[*at..])?;
-    *at += taken;
+    let value = varint::take(bytes, at)?;
     Some(u32::try_from(value).ok()? as usize)
 }
 

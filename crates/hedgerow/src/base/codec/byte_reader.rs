@@ -80,7 +80,6 @@ impl<'a> ByteReader<'a> {
         self.take(count, what)
     }
 
-    /// Checks that nothing is left.
     /// All bytes that are left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
@@ -88,6 +87,7 @@ impl<'a> ByteReader<'a> {
         rest
     }
 
+    /// Checks that nothing is left.
     pub(crate) fn finish(self, what: &str) -> Result<()> {
         if self.is_empty() {
             return Ok(());

@@ -25,17 +25,29 @@ pub(crate) fn get(bytes: &[u8]) -> Option<(u64, usize)> {
     if first < 0x80 {
         return Some((u64::from(first), 1));
     }
-    let mut value = u64::from(first & 0x7F);
-    for (i, &byte) in bytes.iter().enumerate().take(BYTES_MAX).skip(1) {
-        if i == BYTES_MAX - 1 && byte > 1 {
-            return None;
-        }
-        value |= u64::from(byte & 0x7F) << (7 * i);
+    let (mut value, mut at) = (u64::from(first & 0x7F), 1);
+    while at < BYTES_MAX {
+        let byte = *bytes.get(at)?;
+        value |= u64::from(byte & 0x7F) << (7 * at);
+        at += 1;
         if byte < 0x80 {
-            return Some((value, i + 1));
+            return (at < BYTES_MAX || byte <= 1).then_some((value, at));
         }
     }
     None
+}
+
+/// Decodes the integer at `at`, and moves `at` behind it.
+#[inline(always)]
+pub(crate) fn take(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let first = *bytes.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(u64::from(first));
+    }
+    let (value, taken) = get(&bytes[*at..])?;
+    *at += taken;
+    Some(value)
 }
 
 #[cfg(test)]

@@ -71,15 +71,19 @@ impl<'s> View<'s> {
 /// See the module. `T` identifies the caller of a get.
 pub(crate) struct Gets<'k, T> {
     engine: &'k Engine,
+    /// The gets that have not ended, by their slots. A get is large, so it stays in its slot, and
+    /// the lists below have numbers of slots.
+    slots: Vec<Option<Get<'k, T>>>,
+    free: Vec<usize>,
     /// Gets that can proceed, with the page that they needed.
-    ready: Vec<(Get<'k, T>, Option<Page>)>,
+    ready: Vec<(usize, Option<Page>)>,
     /// Gets that need a page; empty except within `go_on`.
-    wanted: Vec<(Get<'k, T>, PageId)>,
+    wanted: Vec<(usize, PageId)>,
     /// Present once there is something to read.
     reads: Option<Box<dyn Reads>>,
     /// Pages that are being read, each once, by their tags, with the gets that wait for them. A
     /// free entry has no gets.
-    awaited: Vec<(PageId, Vec<Get<'k, T>>)>,
+    awaited: Vec<(PageId, Vec<usize>)>,
     /// The number of gets that wait for a page.
     waiting: usize,
     ended: Vec<(T, Result<Option<Slice>>)>,
@@ -89,6 +93,8 @@ impl<'k, T> Gets<'k, T> {
     pub(crate) fn new(engine: &'k Engine) -> Gets<'k, T> {
         Gets {
             engine,
+            slots: Vec::new(),
+            free: Vec::new(),
             ready: Vec::new(),
             wanted: Vec::new(),
             reads: None,
@@ -140,7 +146,8 @@ impl<'k, T> Gets<'k, T> {
         match found {
             Ok(None) => {
                 get.lookup().touch_filters();
-                self.ready.push((get, None));
+                let slot = self.keep(get);
+                self.ready.push((slot, None));
                 if self.ready.len() >= PIECE {
                     self.go_on();
                 }
@@ -153,53 +160,74 @@ impl<'k, T> Gets<'k, T> {
         }
     }
 
+    fn keep(&mut self, get: Get<'k, T>) -> usize {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() - 1
+        });
+        self.slots[slot] = Some(get);
+        slot
+    }
+
+    fn end(&mut self, slot: usize, value: Result<Option<Slice>>) {
+        if let Some(get) = self.slots[slot].take() {
+            self.ended.push((get.to, value));
+            self.free.push(slot);
+        }
+    }
+
     /// Resumes all gets that need not wait for a page.
     pub(crate) fn go_on(&mut self) {
-        let cache = &self.engine.memory.cache;
+        let engine = self.engine;
+        let cache = &engine.memory.cache;
         while !self.ready.is_empty() {
-            for (mut get, page) in self.ready.drain(..) {
-                match get.step(self.engine, page) {
-                    Ok(Step::Read(id)) => self.wanted.push((get, id)),
-                    Ok(Step::Done(value)) => self.ended.push((get.to, Ok(value))),
-                    Err(error) => self.ended.push((get.to, Err(error))),
+            let mut ready = std::mem::take(&mut self.ready);
+            for (slot, page) in ready.drain(..) {
+                match in_slot(&mut self.slots, slot).step(engine, page) {
+                    Ok(Step::Read(id)) => self.wanted.push((slot, id)),
+                    Ok(Step::Done(value)) => self.end(slot, Ok(value)),
+                    Err(error) => self.end(slot, Err(error)),
                 }
             }
+            self.ready = ready;
             // Prefetches all pages before the first one is looked at.
             let mut wanted = std::mem::take(&mut self.wanted);
             wanted.iter().for_each(|(_, id)| cache.prefetch_set(*id));
             wanted.iter().for_each(|(_, id)| cache.prefetch_page(*id));
-            wanted.drain(..).for_each(|(get, id)| self.fetch(get, id));
+            wanted.drain(..).for_each(|(slot, id)| self.fetch(slot, id));
             self.wanted = wanted;
         }
     }
 
     /// Fetches a page from the cache, or begins to read it.
-    fn fetch(&mut self, get: Get<'k, T>, id: PageId) {
+    fn fetch(&mut self, slot: usize, id: PageId) {
+        let engine = self.engine;
+        let get = in_slot(&mut self.slots, slot);
         let Some(file) = get.file() else {
             let page = get.asked().page(id);
-            return self.accept(get, page);
+            return self.accept(slot, page);
         };
-        self.engine.stats.pages_asked.add(1);
+        engine.stats.pages_asked.add(1);
         if let Some(page) = file.cached(id) {
-            return self.ready.push((get, Some(page)));
+            return self.ready.push((slot, Some(page)));
         }
         let under_way = |it: &&mut (PageId, Vec<_>)| it.0 == id && !it.1.is_empty();
         if let Some((_, by)) = self.awaited.iter_mut().find(under_way) {
             self.waiting += 1;
-            return by.push(get);
+            return by.push(slot);
         }
         let free = self.awaited.iter().position(|(_, by)| by.is_empty());
         let tag = free.unwrap_or(self.awaited.len());
-        let storage = &self.engine.environment.storage;
+        let storage = &engine.environment.storage;
         let reads = self.reads.get_or_insert_with(|| storage.reads());
         if let Err(error) = file.begin_read(id, &mut **reads, tag) {
-            return self.accept(get, Err(error));
+            return self.accept(slot, Err(error));
         }
         if free.is_none() {
             self.awaited.push((id, Vec::new()));
         }
         self.awaited[tag].0 = id;
-        self.awaited[tag].1.push(get);
+        self.awaited[tag].1.push(slot);
         self.waiting += 1;
     }
 
@@ -209,23 +237,29 @@ impl<'k, T> Gets<'k, T> {
             return false;
         };
         let (id, by) = &mut self.awaited[tag];
-        let mut by = std::mem::take(by);
-        let file = by.first().and_then(Get::file);
+        let (id, mut by) = (*id, std::mem::take(by));
+        let file = in_slot(&mut self.slots, by[0]).file();
         let page = file
             .expect("a page that is read is wanted of a file")
-            .end_read(*id, read);
+            .end_read(id, read);
         self.waiting -= by.len();
-        by.drain(..).for_each(|get| self.accept(get, page.clone()));
+        by.drain(..)
+            .for_each(|slot| self.accept(slot, page.clone()));
         self.awaited[tag].1 = by;
         true
     }
 
-    fn accept(&mut self, mut get: Get<'k, T>, page: Result<Page>) {
-        match get.accept(page) {
-            Ok(page) => self.ready.push((get, page)),
-            Err(error) => self.ended.push((get.to, Err(error))),
+    fn accept(&mut self, slot: usize, page: Result<Page>) {
+        match in_slot(&mut self.slots, slot).accept(page) {
+            Ok(page) => self.ready.push((slot, page)),
+            Err(error) => self.end(slot, Err(error)),
         }
     }
+}
+
+fn in_slot<'g, 'k, T>(slots: &'g mut [Option<Get<'k, T>>], slot: usize) -> &'g mut Get<'k, T> {
+    let get = slots[slot].as_mut();
+    get.expect("a get is in its slot until it ends")
 }
 
 /// A get that has probed the memtables, and its position.

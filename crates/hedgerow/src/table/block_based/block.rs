@@ -21,7 +21,7 @@ pub(super) use entry_head::{Cursor, RawEntry};
 use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 
-use crate::base::codec::{ByteReader, packed, shared_prefix};
+use crate::base::codec::{packed, shared_prefix, varint};
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::table::entry_parts::{code, other_tag, take_varint};
@@ -41,6 +41,35 @@ pub(super) struct Position {
     pub(super) entry: RawEntry,
     /// True if its key is the wanted one.
     pub(super) same_key: bool,
+}
+
+/// The numbers at the front of a block.
+struct Front {
+    base: u64,
+    widths: u8,
+    shared: usize,
+    restarts: usize,
+    head_bytes: usize,
+    /// The offset behind them.
+    end: usize,
+}
+
+impl Front {
+    #[inline(always)]
+    fn take(page: &[u8]) -> Option<Front> {
+        let mut at = 0;
+        let base = varint::take(page, &mut at)?;
+        let widths = *page.get(at)?;
+        at += 1;
+        Some(Front {
+            base,
+            widths,
+            shared: take_varint(page, &mut at)?,
+            restarts: take_varint(page, &mut at)?,
+            head_bytes: take_varint(page, &mut at)?,
+            end: at,
+        })
+    }
 }
 
 /// A parsed block over its page.
@@ -63,26 +92,28 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     /// Parses the front and checks that all parts are inside the page.
     #[inline]
     pub(super) fn parse(page: B) -> Result<Self> {
-        let mut reader = ByteReader::new(&page);
-        let base = reader.varint("base of sequence numbers")?;
-        let widths = reader.u8("widths of a block")?;
-        let shared = reader.varint_as("shared bytes of restart keys")?;
-        let restarts: usize = reader.varint_as("number of restart points")?;
-        let head_bytes: usize = reader.varint_as("bytes of heads")?;
+        let Some(front) = Front::take(&page) else {
+            return Err(no_front(page.len()));
+        };
+        let Front {
+            base,
+            widths,
+            shared,
+            restarts,
+            head_bytes,
+            end: offsets,
+        } = front;
         let (tag_bytes, offset_bytes) = (usize::from(widths & 15), usize::from(widths >> 4));
-        let offsets = reader.position();
-        let restarts_bytes = restarts.saturating_mul(PREFIX_BYTES + 2 * offset_bytes);
+        // Each of the factors and summands has at most 32 bits.
+        let restarts_bytes = restarts * (PREFIX_BYTES + 2 * offset_bytes);
         let valid = restarts > 0
             && head_bytes > 0
-            && head_bytes.saturating_add(restarts_bytes) <= page.len() - offsets
+            && head_bytes + restarts_bytes <= page.len() - offsets
             && u32::try_from(page.len()).is_ok()
             && (1..=8).contains(&tag_bytes)
             && (1..=4).contains(&offset_bytes);
         if !valid {
-            return Err(Error::corruption(format!(
-                "expected a block, found {restarts} restart points, {head_bytes} bytes of heads and widths {widths:#04x} in {} bytes",
-                page.len()
-            )));
+            return Err(bad_front(restarts, head_bytes, widths, page.len()));
         }
         let heads = offsets + restarts_bytes;
         Ok(Block {
@@ -126,7 +157,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     }
 
     /// The place of a restart point. The one after the last is the end of the entries.
-    #[inline]
+    #[inline(always)]
     pub(super) fn restart(&self, i: usize) -> Result<Cursor> {
         if i == self.restarts {
             return Ok(self.end());
@@ -136,10 +167,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         let value = packed::get(&self.page, at + self.offset_bytes, self.offset_bytes);
         let (head, value) = (head as u32, value as u32);
         if head >= self.heads.end - self.heads.start || value > self.values_end - self.heads.end {
-            return Err(Error::corruption(format!(
-                "expected restart point {i} within {:?}, found {head} and {value}",
-                self.heads
-            )));
+            return Err(self.bad_restart(i, head, value));
         }
         Ok(Cursor {
             head: self.heads.start + head,
@@ -264,6 +292,14 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     #[inline]
     fn seqno_of(&self, head: &Head) -> Option<SeqNo> {
         self.base.checked_add(head.tag >> code::BITS).map(SeqNo)
+    }
+
+    #[cold]
+    fn bad_restart(&self, i: usize, head: u32, value: u32) -> Error {
+        Error::corruption(format!(
+            "expected restart point {i} within {:?}, found {head} and {value}",
+            self.heads
+        ))
     }
 
     #[cold]
@@ -418,4 +454,18 @@ impl<B: Deref<Target = [u8]>> Block<B> {
             same_key,
         })
     }
+}
+
+#[cold]
+fn no_front(page_bytes: usize) -> Error {
+    Error::corruption(format!(
+        "expected five numbers at the front of a block, found {page_bytes} bytes without them"
+    ))
+}
+
+#[cold]
+fn bad_front(restarts: usize, head_bytes: usize, widths: u8, page_bytes: usize) -> Error {
+    Error::corruption(format!(
+        "expected a block, found {restarts} restart points, {head_bytes} bytes of heads and widths {widths:#04x} in {page_bytes} bytes"
+    ))
 }
