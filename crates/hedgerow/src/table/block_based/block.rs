@@ -196,7 +196,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     }
 
     /// The entry at `at`; `None` if it is not whole.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_entry(&self, at: Cursor) -> Option<RawEntry> {
         let head = self.head(at.head as usize)?;
         self.entry_of(at, &head)
