@@ -3,8 +3,6 @@
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use engine::{MemoryAnswer, Slice};
-
 use crate::arrays::gets::{Gets, get_rows};
 use crate::arrays::{BytesArray, Rows};
 use crate::batch::chosen;
@@ -51,12 +49,8 @@ impl Scans for engine::Snapshot {
 struct At<'a>(&'a engine::Snapshot, &'a engine::Keyspace);
 
 impl Gets for At<'_> {
-    fn get_if_cached(&self, key: &[u8]) -> engine::Result<MemoryAnswer> {
-        self.0.get_if_cached(self.1, key)
-    }
-
-    fn multi_get(&self, keys: &[&[u8]]) -> engine::Result<Vec<Option<Slice>>> {
-        self.0.multi_get(self.1, keys)
+    fn visit_values(&self, keys: &[&[u8]], see: impl FnMut(usize, &[u8])) -> engine::Result<()> {
+        self.0.visit_values(self.1, keys, see)
     }
 }
 

@@ -8,8 +8,6 @@ use std::thread;
 
 use pyo3::prelude::*;
 
-use engine::{MemoryAnswer, Slice};
-
 use super::{BytesArray, Rows, Values, View, too_long};
 use crate::errors::OrRaise;
 
@@ -22,17 +20,13 @@ const THREADS_MAX: usize = 8;
 
 /// Something with values: a keyspace as it is now, or at a snapshot.
 pub(crate) trait Gets: Sync {
-    fn get_if_cached(&self, key: &[u8]) -> engine::Result<MemoryAnswer>;
-    fn multi_get(&self, keys: &[&[u8]]) -> engine::Result<Vec<Option<Slice>>>;
+    /// Calls `see` with the place in `keys` and the value of each key that has a value.
+    fn visit_values(&self, keys: &[&[u8]], see: impl FnMut(usize, &[u8])) -> engine::Result<()>;
 }
 
 impl Gets for engine::Keyspace {
-    fn get_if_cached(&self, key: &[u8]) -> engine::Result<MemoryAnswer> {
-        engine::Keyspace::get_if_cached(self, key)
-    }
-
-    fn multi_get(&self, keys: &[&[u8]]) -> engine::Result<Vec<Option<Slice>>> {
-        engine::Keyspace::multi_get(self, keys)
+    fn visit_values(&self, keys: &[&[u8]], see: impl FnMut(usize, &[u8])) -> engine::Result<()> {
+        engine::Keyspace::visit_values(self, keys, see)
     }
 }
 
@@ -125,16 +119,14 @@ struct Found {
 }
 
 impl Found {
-    fn push(&mut self, index: u32, value: Option<&Slice>) {
-        if let Some(value) = value {
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(value);
-            self.places.push((index, start..self.bytes.len()));
-        }
+    fn push(&mut self, index: u32, value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.places.push((index, start..self.bytes.len()));
     }
 }
 
-/// Looks keys up one after another. Those that memory does not answer are read together.
+/// Looks keys up in their order.
 fn get_sorted<'a>(
     order: &[(u64, u32)],
     key: impl Fn(u32) -> &'a [u8],
@@ -142,17 +134,7 @@ fn get_sorted<'a>(
 ) -> engine::Result<Found> {
     let mut found = Found::default();
     found.places.reserve(order.len());
-    let mut unknown = Vec::new();
-    for (_, index) in order {
-        match source.get_if_cached(key(*index))? {
-            MemoryAnswer::Unknown => unknown.push(*index),
-            MemoryAnswer::Value(value) => found.push(*index, Some(&value)),
-            MemoryAnswer::Absent => {}
-        }
-    }
-    let keys: Vec<&[u8]> = unknown.iter().map(|index| key(*index)).collect();
-    for (index, value) in unknown.iter().zip(source.multi_get(&keys)?) {
-        found.push(*index, value.as_ref());
-    }
+    let keys: Vec<&[u8]> = order.iter().map(|(_, index)| key(*index)).collect();
+    source.visit_values(&keys, |at, value| found.push(order[at].1, value))?;
     Ok(found)
 }

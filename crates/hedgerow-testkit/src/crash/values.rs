@@ -8,7 +8,7 @@ use std::time::Duration;
 use hedgerow::io::{Clock, WallTime};
 use hedgerow::{Batch, Db, Durability, Expiry, IndexedBatch, Keyspace, Result};
 
-use super::oracle::{AllValues, Change};
+use super::oracle::{Change, Contents};
 use super::{Harness, Round};
 use crate::blob::show;
 use crate::model::Map;
@@ -237,17 +237,23 @@ impl Harness {
     /// Notes the keys without a value that may have other operands than the model knows. A power
     /// cut may have kept the delete of a value that operands had deleted before, or not: nobody
     /// sees that until another operand has a value that expires, or does not.
-    pub(super) fn note_hidden_differences(&mut self, other: &AllValues) {
-        for (name, values) in other {
-            let known = self.live.get(name);
-            for key in values
-                .keys()
-                .chain(known.into_iter().flat_map(|it| it.keys()))
-            {
-                let value = known.and_then(|it| it.get(key));
-                let is_hidden = value.and_then(|it| it.at(self.hour)).is_none();
-                if is_hidden && value != values.get(key) {
-                    self.unsure.insert((name.clone(), key.clone()));
+    pub(super) fn note_hidden_differences<'a>(
+        &mut self,
+        counts: impl Iterator<Item = &'a usize>,
+        found: &Contents,
+    ) {
+        for count in counts {
+            for (name, values) in self.oracle.after(*count, found, self.hour) {
+                let known = self.live.get(&name);
+                for key in values
+                    .keys()
+                    .chain(known.into_iter().flat_map(|it| it.keys()))
+                {
+                    let value = known.and_then(|it| it.get(key));
+                    let is_hidden = value.and_then(|it| it.at(self.hour)).is_none();
+                    if is_hidden && value != values.get(key) {
+                        self.unsure.insert((name.clone(), key.clone()));
+                    }
                 }
             }
         }

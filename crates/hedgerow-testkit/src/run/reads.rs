@@ -5,7 +5,7 @@ use hedgerow::Result;
 use super::{Runner, range};
 use crate::answer;
 use crate::blob::Blob;
-use crate::ops::Op;
+use crate::ops::{Op, Source};
 use crate::order::{self, Position};
 
 impl Runner {
@@ -35,18 +35,7 @@ impl Runner {
                 };
                 Ok(answer::yes(has))
             }
-            Op::Gets { source, keys } => {
-                let keyspace = self.keyspace(&source.keyspace)?;
-                let keys: Vec<_> = keys.iter().map(Blob::bytes).collect();
-                let values = match self.snapshot(source)? {
-                    None if self.setup.workers.is_some() => {
-                        keyspace.multi_get_async(&keys).wait()?
-                    }
-                    None => keyspace.multi_get(&keys)?,
-                    Some(snapshot) => snapshot.multi_get(keyspace, &keys)?,
-                };
-                Ok(answer::values(values.iter().map(Option::as_deref)))
-            }
+            Op::Gets { source, keys } => self.gets(source, keys),
             Op::Scan {
                 source,
                 lower,
@@ -68,6 +57,39 @@ impl Runner {
             }
             _ => unreachable!("{op} is no read"),
         }
+    }
+
+    fn gets(&self, source: &Source, keys: &[Blob]) -> Result<String> {
+        let keyspace = self.keyspace(&source.keyspace)?;
+        let keys: Vec<_> = keys.iter().map(Blob::bytes).collect();
+        let values = match self.snapshot(source)? {
+            None if self.setup.workers.is_some() => keyspace.multi_get_async(&keys).wait()?,
+            None => keyspace.multi_get(&keys)?,
+            Some(snapshot) => snapshot.multi_get(keyspace, &keys)?,
+        };
+        let values = values.iter().map(Option::as_deref);
+        if !values
+            .clone()
+            .eq(self.lent(source, &keys)?.iter().map(Option::as_deref))
+        {
+            return Ok("visit_values differs from multi_get".into());
+        }
+        Ok(answer::values(values))
+    }
+
+    /// The values of keys as the engine lends them, when it gets the keys in their order.
+    fn lent(&self, source: &Source, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+        let keyspace = self.keyspace(&source.keyspace)?;
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_by_key(|at| &keys[*at]);
+        let ascending: Vec<_> = order.iter().map(|at| &keys[*at]).collect();
+        let mut lent = vec![None; keys.len()];
+        let see = |at: usize, value: &[u8]| lent[order[at]] = Some(value.to_vec());
+        match self.snapshot(source)? {
+            None => keyspace.visit_values(&ascending, see)?,
+            Some(snapshot) => snapshot.visit_values(keyspace, &ascending, see)?,
+        }
+        Ok(lent)
     }
 
     pub(super) fn cursor(&mut self, op: &Op) -> Result<String> {

@@ -5,6 +5,7 @@ mod conditional;
 mod end_entries;
 mod expiring;
 mod maintenance;
+mod many;
 mod merging;
 mod outside;
 mod range_deletes;
@@ -236,18 +237,6 @@ impl Keyspace {
         self.check_not_dropped()?;
         let state = self.cell.state.load();
         explain::explain(&self.engine, &state, key.as_ref())
-    }
-
-    /// The values of several keys, in the order of `keys`. Each value is as of some moment during
-    /// the call; a snapshot reads all at one moment. Cost: one get per key, but pages that are not
-    /// cached are read at the same time.
-    ///
-    /// # Errors
-    /// As [`Keyspace::get`].
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        self.check_not_dropped()?;
-        let state = self.cell.state.load();
-        read::multi_get(&self.engine, &state, keys, Moment::PRESENT)
     }
 
     /// Scans the keys of a range with their values, in order, from both ends, as they are now.

@@ -135,6 +135,21 @@ impl Snapshot {
         read::multi_get(&self.0.engine, self.state(keyspace)?, keys, self.0.moment())
     }
 
+    /// Calls `see` with the place in `keys` and the value of each key that has a value at the
+    /// snapshot, as [`Keyspace::visit_values`] does.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`]. Some values were seen before.
+    pub fn visit_values<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+        see: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
+        let state = self.state(keyspace)?;
+        read::visit_values(&self.0.engine, state, keys, self.0.moment(), see)
+    }
+
     /// Scans the keys of a range at the snapshot, with their values, from both ends.
     ///
     /// # Errors

@@ -12,10 +12,15 @@
 //! filter and index probed, and one data page in the table that answers (plus one per false
 //! positive of a filter). It takes one lock per page: that of a set of the page cache.
 
+mod cached;
 pub(crate) mod combining;
 mod gets;
+mod neighbours;
 
+pub use cached::MemoryAnswer;
+pub(crate) use cached::get_if_cached;
 pub(crate) use gets::{Gets, View};
+pub(crate) use neighbours::visit_values;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -46,27 +51,6 @@ pub(crate) enum Want {
     Value,
     /// Only the existence of a value: out-of-line values are not read.
     Existence,
-}
-
-/// The answer of memory alone, from [`Keyspace::get_if_cached`](crate::Keyspace::get_if_cached).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MemoryAnswer {
-    /// The key has this value.
-    Value(Slice),
-    /// The key has no value.
-    Absent,
-    /// Memory does not know: the answer takes a read of a file.
-    Unknown,
-}
-
-impl MemoryAnswer {
-    /// The value, if memory has it.
-    pub fn value(self) -> Option<Slice> {
-        match self {
-            MemoryAnswer::Value(value) => Some(value),
-            MemoryAnswer::Absent | MemoryAnswer::Unknown => None,
-        }
-    }
 }
 
 /// Observes the steps of a lookup. `()` ignores them at no cost.
@@ -162,46 +146,6 @@ pub(crate) fn get_observed(
     Ok(found)
 }
 
-/// The value of a key at a moment, if memory knows it. Reads no file; a page that is missing is
-/// prefetched.
-pub(crate) fn get_if_cached(
-    engine: &Engine,
-    state: &KeyspaceState,
-    user_key: &[u8],
-    moment: Moment,
-) -> Result<MemoryAnswer> {
-    engine.check_open()?;
-    state.facts.order.check(user_key)?;
-    let hash = KeyHash::of(user_key, state.facts.seed);
-    let mut scratch = Vec::new();
-    let key = state.facts.order.borrow(user_key, &mut scratch);
-    let query = Query::alone(key, hash, moment.seqno);
-    let tree = state.route(user_key, hash).tree();
-    let found = match in_memtables(engine, &tree, &query, &mut ())? {
-        None => in_cached_pages(engine, &tree.version, query)?,
-        found => found,
-    };
-    let operations = &state.facts.operations;
-    let value = match found {
-        None | Some(Found::Operand) => return Ok(MemoryAnswer::Unknown),
-        Some(Found::Absent) => None,
-        Some(Found::Value(value)) => Some(value),
-        Some(Found::Expiring(stored)) => {
-            let found = engine.unexpired(stored, moment.time)?;
-            found.map(|(_, value)| value)
-        }
-    };
-    let answer = match value {
-        None => MemoryAnswer::Absent,
-        Some(value) => {
-            operations.add(OperationKind::GetHits, 1);
-            MemoryAnswer::Value(value)
-        }
-    };
-    operations.add(OperationKind::Gets, 1);
-    Ok(answer)
-}
-
 /// The newest version of a key in the tables. Gets call it from one place, so it is a part of them.
 #[inline(always)]
 fn in_tables(
@@ -227,32 +171,6 @@ fn in_tables(
             Step::Done(answer) => return Ok(answer),
         }
     }
-}
-
-/// The answer of open tables with cached pages, if they have it.
-fn in_cached_pages(engine: &Engine, version: &Version, query: Query<'_>) -> Result<Option<Found>> {
-    let mut position = Position::default();
-    let mut lookup = TableLookup::new(version, query, &mut position);
-    lookup.touch_filters();
-    let mut page = None;
-    while lookup.advance(&mut ()) {
-        let asked = lookup.asked();
-        if !asked.is_open() {
-            return Ok(None);
-        }
-        match lookup.ask(&engine.stats, page.take(), &mut ())? {
-            Step::Read(id) => match asked.cached(id) {
-                Some(cached) => page = Some(cached),
-                None => {
-                    asked.prefetch(id);
-                    return Ok(None);
-                }
-            },
-            Step::Done(None) => {}
-            Step::Done(Some(answer)) => return answer.cached_value(engine),
-        }
-    }
-    Ok(Some(Found::Absent))
 }
 
 /// The newest versions of several keys, in the order of the keys. Pages that are not cached are
@@ -692,20 +610,30 @@ impl<'a> TableLookup<'a> {
         if asked.filter_asked {
             stats.filter_probes.add(1);
         }
+        if asked.filter_passed && matches!(lookup, Lookup::Absent) {
+            stats.filter_false_positives.add(1);
+        }
+        Ok(Step::Done(self.conclude(stats, table, lookup)))
+    }
+
+    /// Takes the answer of the table that it has advanced to. `None`: it continues with the next.
+    #[inline(always)]
+    fn conclude(&mut self, stats: &Stats, table: &Arc<Table>, lookup: Lookup) -> Option<Answer> {
         match lookup {
             Lookup::Found { seqno, tag, value } => {
                 stats.count_hit(self.at.level);
-                return Ok(Step::Done(Some(Answer {
+                Some(Answer {
                     table: table.clone(),
                     seqno,
                     tag,
                     value,
-                })));
+                })
             }
-            Lookup::Absent if asked.filter_passed => stats.filter_false_positives.add(1),
-            Lookup::Absent => {}
+            Lookup::Absent => {
+                self.at.asked = None;
+                None
+            }
         }
-        Ok(Step::Done(None))
     }
 
     /// The number of the newest range tombstone of the key.

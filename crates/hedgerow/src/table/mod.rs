@@ -171,6 +171,11 @@ pub(crate) trait Reader: Send + Sync {
         state: &mut GetState,
         page: Option<Page>,
     ) -> Result<Step<Lookup>>;
+    /// The answer for a key above another that was found in this data page; `None` if a later page
+    /// may have it. Reads nothing. A format that does not know says `None`.
+    fn get_within(&self, _query: &Query<'_>, _page: &Page) -> Result<Option<Lookup>> {
+        Ok(None)
+    }
     /// Prefetches the cache lines that the filter will probe for this hash, without waiting for
     /// them.
     fn touch(&self, _hash: KeyHash) {}

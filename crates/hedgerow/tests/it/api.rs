@@ -2,10 +2,12 @@
 
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
 use hedgerow::{
-    Db, Design, Durability, ErrorKind, Event, FilterSpec, Layout, PolicySpec, PrefixRule, Residency,
+    Db, Design, Durability, ErrorKind, Event, Expiry, FilterSpec, Layout, PolicySpec, PrefixRule,
+    Residency,
 };
 
 use crate::support::{
@@ -369,6 +371,70 @@ fn multi_get_keeps_order_and_duplicates() {
         assert_eq!(found.as_deref(), right.as_deref(), "{i}");
     }
     assert!(keyspace.multi_get::<&[u8]>(&[]).unwrap().is_empty());
+}
+
+/// In every order of the keys, over trees of several levels with deletes, values that expire and
+/// values in pages of their own.
+#[test]
+fn visited_values_are_those_of_gets() {
+    for layout in [Layout::sorted(), Layout::sorted().hash(2), Layout::hashed()] {
+        let disk = SimStorage::new(13);
+        let db = open(&disk);
+        let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
+        for round in 0..4 {
+            for i in (round..2000).step_by(round as usize + 1) {
+                match i % 11 {
+                    3 => keyspace.delete(key(i)).unwrap(),
+                    5 => {
+                        let in_a_day = Expiry::In(Duration::from_secs(86_400));
+                        keyspace
+                            .put_expiring(key(i), value(i + round), in_a_day)
+                            .unwrap();
+                    }
+                    7 if i % 7 == 0 => keyspace.put(key(i), vec![round as u8; 9000]).unwrap(),
+                    _ => keyspace.put(key(i), value(i + round)).unwrap(),
+                }
+            }
+        }
+        let ascending: Vec<u64> = (0..2100).collect();
+        let sparse: Vec<u64> = (0..2100).step_by(61).collect();
+        let descending: Vec<u64> = ascending.iter().rev().copied().collect();
+        let mixed: Vec<u64> = (0..2100).map(|i| i * 37 % 2100).collect();
+        let check = || {
+            for wanted in [&ascending, &sparse, &descending, &mixed] {
+                let keys: Vec<_> = wanted.iter().map(|i| key(*i)).collect();
+                let mut seen = vec![None; keys.len()];
+                keyspace
+                    .visit_values(&keys, |at, value| {
+                        assert_eq!(seen[at].replace(value.to_vec()), None);
+                    })
+                    .unwrap();
+                let snapshot = db.snapshot().unwrap();
+                let mut at_snapshot = vec![None; keys.len()];
+                snapshot
+                    .visit_values(&keyspace, &keys, |at, value| {
+                        at_snapshot[at] = Some(value.to_vec());
+                    })
+                    .unwrap();
+                assert_eq!(seen, at_snapshot);
+                for (key, seen) in keys.iter().zip(&seen) {
+                    let found = keyspace.get(key).unwrap();
+                    assert_eq!(found.as_deref(), seen.as_deref(), "{layout:?} {key:?}");
+                }
+            }
+        };
+        check();
+        keyspace.compact::<&[u8]>(..).unwrap();
+        check();
+        // The keys of a block are found with one look at filter and index.
+        let keys: Vec<_> = ascending.iter().map(|i| key(*i)).collect();
+        let before = db.stats().filter_probes;
+        keyspace.visit_values(&keys, |_, _| {}).unwrap();
+        let probes = db.stats().filter_probes - before;
+        if layout == Layout::sorted() {
+            assert!(probes < 1000, "{probes}");
+        }
+    }
 }
 
 /// Values in pages of their own are read at the same time, too.

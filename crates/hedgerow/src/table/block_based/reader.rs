@@ -153,6 +153,11 @@ impl crate::table::Reader for TableReader {
         Ok(step)
     }
 
+    fn get_within(&self, query: &Query<'_>, page: &Page) -> Result<Option<Lookup>> {
+        let looked = self.look_in(query, page);
+        looked.map_err(|e| e.at(&self.file.path, None))
+    }
+
     fn touch(&self, hash: KeyHash) {
         if let Some(filter) = &self.filter {
             filter.touch(hash);

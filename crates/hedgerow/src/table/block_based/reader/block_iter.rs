@@ -4,6 +4,8 @@
 //! reused. Going backward, the entries of one restart interval are decoded together and kept, so
 //! that a backward scan is linear, too.
 
+mod at_hand;
+
 use std::sync::Arc;
 
 use crate::base::entry::SeqNo;
@@ -17,9 +19,7 @@ use super::TableReader;
 use super::behind::{Behind, shared_too_much};
 use crate::table::block_based::block::{Block, Cursor, Position, RawEntry};
 use crate::table::read_ahead::{NextBlock, ReadAhead};
-
-/// The most blocks that a short scan reads with its first one: the caller may want only that.
-const AHEAD_BLOCKS: usize = 4;
+use at_hand::NotAtHand;
 
 pub(super) struct TableIter {
     table: Arc<TableReader>,
@@ -45,25 +45,6 @@ struct Current {
     at: Cursor,
     entry: RawEntry,
     value: ValueHandle,
-}
-
-/// The reason why a prepared seek lacks a page: it must be read, or it is damaged. The seek reports
-/// damage.
-struct NotAtHand;
-
-impl From<Error> for NotAtHand {
-    fn from(_: Error) -> NotAtHand {
-        NotAtHand
-    }
-}
-
-/// The page if it takes no read. Otherwise adds it to `wanted`.
-fn at_hand(pages: &Arc<dyn PageSource>, id: PageId, wanted: &mut Wanted) -> Option<Page> {
-    let page = pages.at_hand(id);
-    if page.is_none() {
-        wanted.extend(pages.clone().shared().map(|pages| (pages, id)));
-    }
-    page
 }
 
 const NO_PLACE: ValueHandle = ValueHandle {
@@ -117,62 +98,6 @@ impl TableIter {
             &mut self.index_page,
             question,
         )
-    }
-
-    /// Queries the index without a read. Otherwise adds the page that it needs to `wanted`.
-    fn ask_index_at_hand<T>(
-        &mut self,
-        wanted: &mut Wanted,
-        question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
-    ) -> Option<T> {
-        let fetch = |id| at_hand(&self.pages, id, wanted).ok_or(NotAtHand);
-        block_index::ask_by(&*self.table.index, fetch, &mut self.index_page, question).ok()
-    }
-
-    /// The block that would hold a key, unless it is the current one, if it takes no read.
-    /// Otherwise adds it to `wanted`, with the blocks after it up to the limit if they are few.
-    fn look_for(&mut self, key: &[u8], wanted: &mut Wanted) -> Option<Block<Page>> {
-        let bracket = self.ask_index_at_hand(wanted, |index, page| index.lower_bound(key, page))?;
-        self.key.clear();
-        self.key.extend_from_slice(key);
-        self.prepared = Some(bracket);
-        let number = bracket.likely;
-        if number >= self.table.index.blocks()
-            || self.block.is_some() && self.block_number == number
-        {
-            return None;
-        }
-        (self.block, self.block_number) = (None, number);
-        self.ahead = ReadAhead::default();
-        self.table.places.prefetch(number);
-        let id = self.block_at_hand(number, wanted)?;
-        let Some(page) = at_hand(&self.pages, id, wanted) else {
-            self.look_ahead(number + 1, wanted);
-            return None;
-        };
-        // A damaged block is read again by the seek, which reports it.
-        Block::parse(page).ok()
-    }
-
-    /// The name of a block, if the index knows it without a read.
-    fn block_at_hand(&mut self, number: usize, wanted: &mut Wanted) -> Option<PageId> {
-        let handle = self.ask_index_at_hand(wanted, |index, page| index.handle(number, page))?;
-        Some(self.table.file.page_id(handle, PageClass::Data))
-    }
-
-    /// Adds the blocks from `first` to the limit to `wanted`, if they are few.
-    fn look_ahead(&mut self, first: usize, wanted: &mut Wanted) -> Option<()> {
-        let (limit, known) = self.limit.take()?;
-        let ask = |index: &dyn Index, page: Option<&Page>| index.end_before(&limit, page);
-        let end = known.or_else(|| self.ask_index_at_hand(wanted, ask));
-        self.limit = Some((limit, end));
-        for number in first..end.filter(|end| end.saturating_sub(first) <= AHEAD_BLOCKS)? {
-            let id = self.block_at_hand(number, wanted)?;
-            if !self.pages.has_cached(id) {
-                wanted.push((self.pages.clone().shared()?, id));
-            }
-        }
-        Some(())
     }
 
     /// Makes a block the current one. The position is nowhere until an entry is chosen.

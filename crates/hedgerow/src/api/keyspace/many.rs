@@ -1,0 +1,53 @@
+//! Gets of many keys by one call.
+
+use super::Keyspace;
+use crate::base::error::Result;
+use crate::base::expiry::Moment;
+use crate::base::slice::Slice;
+use crate::paths::read;
+
+impl Keyspace {
+    /// The values of several keys, in the order of `keys`. Each value is as of some moment during
+    /// the call; a snapshot reads all at one moment. Cost: one get per key, but pages that are not
+    /// cached are read at the same time.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load();
+        read::multi_get(&self.engine, &state, keys, Moment::PRESENT)
+    }
+
+    /// Calls `see` with the place in `keys` and the value of each key that has a value. Values that
+    /// memory has come first and are not copied. Each value is as of some moment during the call; a
+    /// snapshot reads all at one moment. Cost: as [`Keyspace::multi_get`]. Many keys in ascending
+    /// order cost less: where several are in one block, that is found once.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let fruit = db.keyspace("fruit", Layout::sorted())?;
+    /// fruit.put("apple", "red")?;
+    /// fruit.put("fig", "blue")?;
+    /// let mut colors = vec![String::new(); 3];
+    /// fruit.visit_values(&["apple", "cherry", "fig"], |at, value| {
+    ///     colors[at] = String::from_utf8_lossy(value).into_owned();
+    /// })?;
+    /// assert_eq!(colors, ["red", "", "blue"]);
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`]. Some values were seen before.
+    pub fn visit_values<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        see: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load();
+        read::visit_values(&self.engine, &state, keys, Moment::PRESENT, see)
+    }
+}

@@ -1,0 +1,99 @@
+//! Gets that memory answers, or nothing.
+
+use super::{Found, Position, TableLookup, in_memtables};
+use crate::base::entry::KeyHash;
+use crate::base::error::Result;
+use crate::base::expiry::Moment;
+use crate::base::page::Step;
+use crate::base::slice::Slice;
+use crate::base::stats::OperationKind;
+use crate::table::Query;
+use crate::tree::engine::{Engine, KeyspaceState};
+use crate::tree::version::Version;
+
+/// The answer of memory alone, from [`Keyspace::get_if_cached`](crate::Keyspace::get_if_cached).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryAnswer {
+    /// The key has this value.
+    Value(Slice),
+    /// The key has no value.
+    Absent,
+    /// Memory does not know: the answer takes a read of a file.
+    Unknown,
+}
+
+impl MemoryAnswer {
+    /// The value, if memory has it.
+    pub fn value(self) -> Option<Slice> {
+        match self {
+            MemoryAnswer::Value(value) => Some(value),
+            MemoryAnswer::Absent | MemoryAnswer::Unknown => None,
+        }
+    }
+}
+
+/// The value of a key at a moment, if memory knows it. Reads no file; a page that is missing is
+/// prefetched.
+pub(crate) fn get_if_cached(
+    engine: &Engine,
+    state: &KeyspaceState,
+    user_key: &[u8],
+    moment: Moment,
+) -> Result<MemoryAnswer> {
+    engine.check_open()?;
+    state.facts.order.check(user_key)?;
+    let hash = KeyHash::of(user_key, state.facts.seed);
+    let mut scratch = Vec::new();
+    let key = state.facts.order.borrow(user_key, &mut scratch);
+    let query = Query::alone(key, hash, moment.seqno);
+    let tree = state.route(user_key, hash).tree();
+    let found = match in_memtables(engine, &tree, &query, &mut ())? {
+        None => in_cached_pages(engine, &tree.version, query)?,
+        found => found,
+    };
+    let operations = &state.facts.operations;
+    let value = match found {
+        None | Some(Found::Operand) => return Ok(MemoryAnswer::Unknown),
+        Some(Found::Absent) => None,
+        Some(Found::Value(value)) => Some(value),
+        Some(Found::Expiring(stored)) => {
+            let found = engine.unexpired(stored, moment.time)?;
+            found.map(|(_, value)| value)
+        }
+    };
+    let answer = match value {
+        None => MemoryAnswer::Absent,
+        Some(value) => {
+            operations.add(OperationKind::GetHits, 1);
+            MemoryAnswer::Value(value)
+        }
+    };
+    operations.add(OperationKind::Gets, 1);
+    Ok(answer)
+}
+
+/// The answer of open tables with cached pages, if they have it.
+fn in_cached_pages(engine: &Engine, version: &Version, query: Query<'_>) -> Result<Option<Found>> {
+    let mut position = Position::default();
+    let mut lookup = TableLookup::new(version, query, &mut position);
+    lookup.touch_filters();
+    let mut page = None;
+    while lookup.advance(&mut ()) {
+        let asked = lookup.asked();
+        if !asked.is_open() {
+            return Ok(None);
+        }
+        match lookup.ask(&engine.stats, page.take(), &mut ())? {
+            Step::Read(id) => match asked.cached(id) {
+                Some(cached) => page = Some(cached),
+                None => {
+                    asked.prefetch(id);
+                    return Ok(None);
+                }
+            },
+            Step::Done(None) => {}
+            Step::Done(Some(answer)) => return answer.cached_value(engine),
+        }
+    }
+    Ok(Some(Found::Absent))
+}
