@@ -186,8 +186,11 @@ pub trait SequentialWrite: Debug + Send {
     fn sync(&mut self) -> io::Result<()>;
     /// Ends the file: hands all bytes to the system, which begins to write them to the disk. The
     /// result makes them durable. Many small files share the cost of their syncs if they are handed
-    /// over before the first of them.
-    fn hand_over(self: Box<Self>) -> io::Result<LaterSync>;
+    /// over before the first of them. By default it syncs at once.
+    fn hand_over(mut self: Box<Self>) -> io::Result<LaterSync> {
+        self.sync()?;
+        Ok(Box::new(|| Ok(())))
+    }
     /// The number of bytes written.
     fn bytes(&self) -> u64;
     /// The bytes of memory that the writer holds until it is dropped.

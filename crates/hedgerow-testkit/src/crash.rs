@@ -114,7 +114,8 @@ struct Harness {
     hour: u64,
     /// The values that have not expired.
     live: AllValues,
-    /// The keys whose expiry is not known.
+    /// The keys whose expiry is not known, for the rest of the run: a later power cut may lose what
+    /// is written over them.
     unsure: BTreeSet<(String, Vec<u8>)>,
     /// The possible times to live of keyspaces, in hours; 0 is for ever. The last one is in force.
     time_to_live: BTreeMap<String, Vec<u64>>,

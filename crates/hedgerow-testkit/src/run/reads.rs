@@ -84,7 +84,10 @@ impl Runner {
         order.sort_by_key(|at| &keys[*at]);
         let ascending: Vec<_> = order.iter().map(|at| &keys[*at]).collect();
         let mut lent = vec![None; keys.len()];
-        let see = |at: usize, value: &[u8]| lent[order[at]] = Some(value.to_vec());
+        let see = |at: usize, value: &[u8]| {
+            let seen = lent[order[at]].replace(value.to_vec());
+            assert_eq!(seen, None, "a place is seen once");
+        };
         match self.snapshot(source)? {
             None => keyspace.visit_values(&ascending, see)?,
             Some(snapshot) => snapshot.visit_values(keyspace, &ascending, see)?,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use hedgerow_io::{LaterSync, RandomRead, SequentialWrite};
+use hedgerow_io::{RandomRead, SequentialWrite};
 use hedgerow_mem::PageMut;
 
 use super::page_io;
@@ -33,10 +33,6 @@ impl SequentialWrite for MemoryWrite {
 
     fn sync(&mut self) -> io::Result<()> {
         Ok(())
-    }
-
-    fn hand_over(self: Box<Self>) -> io::Result<LaterSync> {
-        Ok(Box::new(|| Ok(())))
     }
 
     fn bytes(&self) -> u64 {

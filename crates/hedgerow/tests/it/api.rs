@@ -373,64 +373,70 @@ fn multi_get_keeps_order_and_duplicates() {
     assert!(keyspace.multi_get::<&[u8]>(&[]).unwrap().is_empty());
 }
 
-/// In every order of the keys, over trees of several levels with deletes, values that expire and
-/// values in pages of their own.
+/// The keys come in several orders. The trees have several levels, with deletes, range deletes,
+/// values that expire, values in pages of their own, and older versions for a snapshot.
 #[test]
 fn visited_values_are_those_of_gets() {
-    for layout in [Layout::sorted(), Layout::sorted().hash(2), Layout::hashed()] {
+    let in_a_day = Expiry::In(Duration::from_secs(86_400));
+    let layouts = [Layout::sorted(), Layout::sorted().hash(2), Layout::hashed()];
+    for layout in layouts {
         let disk = SimStorage::new(13);
         let db = open(&disk);
         let keyspace = db.keyspace_with("k", layout.clone(), small()).unwrap();
-        for round in 0..4 {
+        let write = |round: u64| {
             for i in (round..2000).step_by(round as usize + 1) {
+                let (key, value) = (key(i), value(i + round));
                 match i % 11 {
-                    3 => keyspace.delete(key(i)).unwrap(),
-                    5 => {
-                        let in_a_day = Expiry::In(Duration::from_secs(86_400));
-                        keyspace
-                            .put_expiring(key(i), value(i + round), in_a_day)
-                            .unwrap();
-                    }
-                    7 if i % 7 == 0 => keyspace.put(key(i), vec![round as u8; 9000]).unwrap(),
-                    _ => keyspace.put(key(i), value(i + round)).unwrap(),
+                    3 => keyspace.delete(key).unwrap(),
+                    5 => keyspace.put_expiring(key, value, in_a_day).unwrap(),
+                    7 if i % 7 == 0 => keyspace.put(key, vec![round as u8; 9000]).unwrap(),
+                    _ => keyspace.put(key, value).unwrap(),
                 }
             }
+        };
+        write(0);
+        write(1);
+        let before = db.snapshot().unwrap();
+        if layout != Layout::hashed() {
+            keyspace.delete_range(key(700)..key(750)).unwrap();
         }
-        let ascending: Vec<u64> = (0..2100).collect();
-        let sparse: Vec<u64> = (0..2100).step_by(61).collect();
-        let descending: Vec<u64> = ascending.iter().rev().copied().collect();
-        let mixed: Vec<u64> = (0..2100).map(|i| i * 37 % 2100).collect();
+        write(2);
+        write(3);
+        let levels = keyspace.stats().levels;
+        let filled = levels.iter().filter(|level| level.tables > 0).count();
+        assert!(filled > 1, "{filled}");
+
+        let ascending: Vec<_> = (0..2100).map(key).collect();
+        let sparse: Vec<_> = (0..2100).step_by(61).map(key).collect();
+        let descending: Vec<_> = ascending.iter().rev().cloned().collect();
+        let mixed: Vec<_> = (0..4200).map(|i| key(i * 37 % 2100)).collect();
         let check = || {
-            for wanted in [&ascending, &sparse, &descending, &mixed] {
-                let keys: Vec<_> = wanted.iter().map(|i| key(*i)).collect();
-                let mut seen = vec![None; keys.len()];
-                keyspace
-                    .visit_values(&keys, |at, value| {
-                        assert_eq!(seen[at].replace(value.to_vec()), None);
-                    })
-                    .unwrap();
-                let snapshot = db.snapshot().unwrap();
-                let mut at_snapshot = vec![None; keys.len()];
-                snapshot
-                    .visit_values(&keyspace, &keys, |at, value| {
-                        at_snapshot[at] = Some(value.to_vec());
-                    })
-                    .unwrap();
-                assert_eq!(seen, at_snapshot);
-                for (key, seen) in keys.iter().zip(&seen) {
+            for keys in [&ascending, &sparse, &descending, &mixed] {
+                let mut now = vec![None; keys.len()];
+                let see = |at: usize, value: &[u8]| {
+                    assert_eq!(now[at].replace(value.to_vec()), None);
+                };
+                keyspace.visit_values(keys, see).unwrap();
+                let mut then = vec![None; keys.len()];
+                let see = |at: usize, value: &[u8]| {
+                    assert_eq!(then[at].replace(value.to_vec()), None);
+                };
+                before.visit_values(&keyspace, keys, see).unwrap();
+                for ((key, now), then) in keys.iter().zip(&now).zip(&then) {
                     let found = keyspace.get(key).unwrap();
-                    assert_eq!(found.as_deref(), seen.as_deref(), "{layout:?} {key:?}");
+                    assert_eq!(found.as_deref(), now.as_deref(), "{layout:?} {key:?}");
+                    let found = before.get(&keyspace, key).unwrap();
+                    assert_eq!(found.as_deref(), then.as_deref(), "{layout:?} {key:?}");
                 }
             }
         };
         check();
         keyspace.compact::<&[u8]>(..).unwrap();
         check();
-        // The keys of a block are found with one look at filter and index.
-        let keys: Vec<_> = ascending.iter().map(|i| key(*i)).collect();
-        let before = db.stats().filter_probes;
-        keyspace.visit_values(&keys, |_, _| {}).unwrap();
-        let probes = db.stats().filter_probes - before;
+        // A block that has several keys is found by one look at filter and index.
+        let probes = db.stats().filter_probes;
+        keyspace.visit_values(&ascending, |_, _| {}).unwrap();
+        let probes = db.stats().filter_probes - probes;
         if layout == Layout::sorted() {
             assert!(probes < 1000, "{probes}");
         }

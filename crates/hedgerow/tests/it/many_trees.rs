@@ -92,12 +92,18 @@ fn recovery_syncs_each_table_once_and_their_directory_once() {
 #[test]
 fn a_crash_of_a_recovery_of_many_trees_loses_nothing() {
     let names = names(100);
+    let open = |disk: &SimStorage| builder(disk).memory_budget(64 << 20).open();
+    let whole = unflushed(0, &names);
+    let before = whole.counters().mutations;
+    drop(open(&whole).unwrap());
+    let operations = whole.counters().mutations - before;
+    let mut opened = 0;
     for seed in 0..60 {
         let disk = unflushed(seed, &names);
-        // About 320 operations change something. Any may be the last.
-        disk.crash_after(6 * seed);
-        let open = |disk: &SimStorage| builder(disk).memory_budget(64 << 20).open();
+        // The last ones are when the database is open.
+        disk.crash_after(operations * seed / 59);
         let first = open(&disk);
+        opened += usize::from(first.is_ok());
         let db = open(&disk.crash()).unwrap();
         for name in &names {
             let keyspace = db.existing_keyspace(name).unwrap();
@@ -106,6 +112,7 @@ fn a_crash_of_a_recovery_of_many_trees_loses_nothing() {
         }
         drop(first);
     }
+    assert!((1..60).contains(&opened), "{opened}");
 }
 
 /// `cargo test --release -p hedgerow --test it opening_ten_thousand -- --ignored --nocapture`

@@ -20,9 +20,10 @@ impl Keyspace {
     }
 
     /// Calls `see` with the place in `keys` and the value of each key that has a value. Values that
-    /// memory has come first and are not copied. Each value is as of some moment during the call; a
-    /// snapshot reads all at one moment. Cost: as [`Keyspace::multi_get`]. Many keys in ascending
-    /// order cost less: where several are in one block, that is found once.
+    /// memory has come first. A value in a cached block that does not expire is not copied. Each
+    /// value is as of some moment during the call; a snapshot reads all at one moment. Cost: as
+    /// [`Keyspace::multi_get`]. In a sorted keyspace, many keys in ascending order cost less: a
+    /// block that has several of them is found once.
     ///
     /// ```
     /// # use hedgerow::{Db, Layout};

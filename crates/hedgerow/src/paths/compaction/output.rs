@@ -63,8 +63,8 @@ pub(crate) struct OutputTables<'a> {
     pub(crate) settled: Option<SeqNo>,
     /// No table is begun in the last room of the disk, which flushes need.
     pub(crate) leaves_room: bool,
-    /// Where the tables wait to be made durable together with others. Without it, they are durable
-    /// when the output is finished.
+    /// The place in which the tables wait to be made durable together with others. Without it, they
+    /// are durable when the output is finished.
     pub(crate) unsynced: Option<&'a mut Unsynced>,
     /// Tables are cut at the borders of both of these numbers of ranges.
     ranges: [u32; 2],

@@ -2,8 +2,8 @@
 //!
 //! Each sync of a new file makes the file system commit its own log: thousands of small tables,
 //! synced one after another, take seconds. Once the bytes of several are on their way to the disk,
-//! the first sync commits for all of them. So recovery syncs the tables that it writes just before
-//! the edit that names them.
+//! the first sync commits for all of them. So recovery syncs the tables that it writes in groups,
+//! the last one before the edit that names them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,11 @@ use hedgerow_io::{LaterSync, SequentialWrite, Storage};
 
 use crate::base::error::{Error, Result};
 
-/// The maximum number of files that wait. They are open, and twice as many would hardly be faster.
-const FILES_MAX: usize = 64;
+/// The maximum number of files that wait. They are open, beside those that the engine keeps for
+/// reading; four times as many would hardly be faster.
+const FILES_MAX: usize = 16;
 
-/// Tables whose files and names are not durable yet.
+/// Tables whose files or names may not be durable yet.
 #[derive(Default)]
 pub(crate) struct Unsynced {
     files: Vec<(PathBuf, LaterSync)>,

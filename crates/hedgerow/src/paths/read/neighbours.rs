@@ -15,7 +15,8 @@ use crate::tree::version::Version;
 
 /// The number of keys after which the database is asked if it is still open.
 const CHECK_EVERY: usize = 1024;
-/// When the last block lacked this many keys in turn, it is searched for one key of as many.
+/// After this many keys in turn that were not in the block of the key before, only one key of as
+/// many is searched there.
 const MISSES_MAX: u32 = 8;
 
 /// Calls `see` with the place and the value of each key that has a value. Keys that memory does not
@@ -87,7 +88,7 @@ struct Near {
     block: Option<(Arc<Table>, Page)>,
     /// The order key that was found there.
     key: Vec<u8>,
-    /// The number of keys in turn that were not in the block.
+    /// The number of keys in turn that were not in the block of the key before.
     misses: u32,
 }
 

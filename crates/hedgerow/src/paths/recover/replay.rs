@@ -30,7 +30,7 @@ pub(super) struct Replayed {
     operations: u64,
     /// The edit that puts its writes into tables.
     edit: Vec<Change>,
-    /// The tables of the edit that are not durable yet.
+    /// The tables of the edit that may not be durable yet.
     unsynced: Unsynced,
     /// The tables that this edit removes.
     replaced: Vec<Arc<Table>>,
