@@ -296,11 +296,8 @@ impl Answer {
     fn cached_value(self, engine: &Engine) -> Result<Option<Found>> {
         let page = match self.value_page() {
             None => None,
-            Some(id) => match self.table.pages().cached(id) {
-                None => {
-                    self.table.pages().prefetch(id);
-                    return Ok(None);
-                }
+            Some(id) => match self.table.pages().cached_or_prefetch(id) {
+                None => return Ok(None),
                 page => page,
             },
         };
@@ -388,16 +385,9 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Prefetches a page that will be needed.
-    fn prefetch(self, id: PageId) {
-        if let Some(file) = self.file() {
-            file.prefetch(id);
-        }
-    }
-
-    /// The page, if it is cached.
-    fn cached(self, id: PageId) -> Option<Page> {
-        self.file()?.cached(id)
+    /// The page, if it is cached. Otherwise prefetches it.
+    fn cached_or_prefetch(self, id: PageId) -> Option<Page> {
+        self.file()?.cached_or_prefetch(id)
     }
 }
 

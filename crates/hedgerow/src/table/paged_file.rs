@@ -196,12 +196,14 @@ impl PagedFile {
         Ok(page)
     }
 
-    /// Prefetches the page into the system's cache.
-    pub(crate) fn prefetch(&self, id: PageId) {
-        if let Some(file) = self.opened.get() {
+    /// The page if it is in the cache. Otherwise prefetches it into the system's cache.
+    pub(crate) fn cached_or_prefetch(&self, id: PageId) -> Option<Page> {
+        let page = self.cached(id);
+        if let (None, Some(file)) = (&page, self.opened.get()) {
             let start = id.handle.offset;
             file.advise(start..start + u64::from(id.handle.bytes), Advice::WillNeed);
         }
+        page
     }
 
     /// Reads the page from the file, past the cache.

@@ -84,12 +84,9 @@ fn in_cached_pages(engine: &Engine, version: &Version, query: Query<'_>) -> Resu
             return Ok(None);
         }
         match lookup.ask(&engine.stats, page.take(), &mut ())? {
-            Step::Read(id) => match asked.cached(id) {
-                Some(cached) => page = Some(cached),
-                None => {
-                    asked.prefetch(id);
-                    return Ok(None);
-                }
+            Step::Read(id) => match asked.cached_or_prefetch(id) {
+                None => return Ok(None),
+                cached => page = cached,
             },
             Step::Done(None) => {}
             Step::Done(Some(answer)) => return answer.cached_value(engine),

@@ -121,12 +121,9 @@ impl Near {
             }
             let block = page.clone();
             match lookup.ask(&engine.stats, page.take(), &mut ())? {
-                Step::Read(id) => match asked.cached(id) {
-                    Some(cached) => page = Some(cached),
-                    None => {
-                        asked.prefetch(id);
-                        return Ok(None);
-                    }
+                Step::Read(id) => match asked.cached_or_prefetch(id) {
+                    None => return Ok(None),
+                    cached => page = cached,
                 },
                 Step::Done(None) => {}
                 Step::Done(Some(answer)) => {
