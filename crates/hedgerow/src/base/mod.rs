@@ -2,6 +2,7 @@
 
 pub(crate) mod codec;
 pub(crate) mod compaction_filter;
+pub(crate) mod directory;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod expiry;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use hedgerow_io::{ReadMode, Storage};
 
+use crate::base::directory::sync_dir;
 use crate::base::error::{Error, Result};
 use crate::group_filter::{self, filters_dir};
 use crate::paths::background::{HeldFlushes, wait};
@@ -49,8 +50,7 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
         }
     }
     for made in [&tables, &filters] {
-        let synced = storage.sync_dir(made);
-        synced.map_err(|e| Error::io("sync", made, e))?;
+        sync_dir(storage, made)?;
     }
     // The log of the copy begins empty.
     state.log_start = 0;
@@ -60,9 +60,7 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
     Manifest::create(engine.environment.storage.clone(), dir, &state.snapshot())?;
     // The caller may have made the directory. An empty parent is the current directory.
     if let Some(parent) = dir.parent() {
-        storage
-            .sync_dir(parent)
-            .map_err(|e| Error::io("sync", parent, e))?;
+        sync_dir(storage, parent)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use hedgerow_io::Storage;
 
+use crate::base::directory::sync_dir;
 use crate::base::error::{Error, Result};
 use crate::group_filter::{file_number, filters_dir};
 use crate::paths::recover::{MARK_FILE, read_mark, take_lock};
@@ -45,7 +46,7 @@ pub(crate) fn destroy(storage: &dyn Storage, dir: &Path) -> Result<()> {
         remove_matching(storage, &kept_dir(&place), |n| table_number(n).is_some())?;
         if number > 0 {
             remove(storage, &place.join(MARK_FILE))?;
-            sync(storage, &place)?;
+            sync_dir(storage, &place)?;
             let _ = storage.remove_dir(&place);
         }
     }
@@ -53,7 +54,7 @@ pub(crate) fn destroy(storage: &dyn Storage, dir: &Path) -> Result<()> {
     for path in &own {
         remove(storage, path)?;
     }
-    sync(storage, dir)?;
+    sync_dir(storage, dir)?;
     drop(lock);
     // It stays if it has other files.
     let _ = storage.remove_dir(dir);
@@ -72,15 +73,9 @@ fn remove_matching(
     for file in files.iter().filter(|file| matches(&file.name)) {
         remove(storage, &dir.join(&file.name))?;
     }
-    sync(storage, dir)?;
+    sync_dir(storage, dir)?;
     let _ = storage.remove_dir(dir);
     Ok(())
-}
-
-/// Makes the removal of names durable.
-fn sync(storage: &dyn Storage, dir: &Path) -> Result<()> {
-    let synced = storage.sync_dir(dir);
-    synced.map_err(|e| Error::io("sync", dir, e))
 }
 
 fn remove(storage: &dyn Storage, path: &Path) -> Result<()> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use hedgerow_io::{Clock, OsClock, OsStorage, ReadMode, Storage};
 
+use crate::base::directory::sync_dir;
 use crate::base::entry::{KeyHash, SeqNo, Tag, check_key, check_stored};
 use crate::base::error::{Error, Result};
 use crate::base::expiry;
@@ -335,7 +336,6 @@ pub(crate) fn export(
     if let Some(last) = current {
         last.finish()?;
     }
-    let synced = storage.sync_dir(dir);
-    synced.map_err(|e| Error::io("sync", dir, e))?;
+    sync_dir(storage, dir)?;
     Ok(paths)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hedgerow_io::{ReadMode, Storage};
 
 use super::{LOST, RepairReport};
+use crate::base::directory::sync_dir;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::key_order;
@@ -113,9 +114,7 @@ pub(super) fn set_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
         }
     }
     for dir in [lost, tables] {
-        storage
-            .sync_dir(&dir)
-            .map_err(|e| Error::io("sync", &dir, e))?;
+        sync_dir(storage, &dir)?;
     }
     Ok(())
 }

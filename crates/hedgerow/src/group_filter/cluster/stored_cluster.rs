@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::codec::compress;
+use crate::base::directory::sync_dir;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::{Buffer, Page, PageId, PageSource, TRAILER_BYTES, TableId};
 use crate::group_filter::{Context, Owner, StoredFile, filter_file, number_before};
@@ -417,8 +418,7 @@ pub(crate) fn write(
     out.write(&directory.encode(number, cx.owner))
         .map_err(failed)?;
     out.sync().map_err(failed)?;
-    let synced = context.storage.sync_dir(dir);
-    synced.map_err(|e| Error::io("sync", dir, e))?;
+    sync_dir(&*context.storage, dir)?;
     file.set_bytes(out.bytes());
     context.stats.filter_write_bytes.add(file.bytes());
     let directory = Arc::new(directory);

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use hedgerow_io::{RandomRead, Storage};
 
 use crate::base::codec::checksum::place;
+use crate::base::directory::sync_dir;
 use crate::base::entry::RunId;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, TableId};
@@ -147,9 +148,7 @@ fn write(
         })
     })?;
     out.sync().map_err(failed)?;
-    storage
-        .sync_dir(dir)
-        .map_err(|e| Error::io("sync", dir, e))?;
+    sync_dir(storage, dir)?;
     cx.tables.stats.filter_write_bytes.add(out.bytes());
     *lock(&filter.stored) = Stored {
         file: Some(file),

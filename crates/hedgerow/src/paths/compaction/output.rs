@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hedgerow_io::ReadMode;
 
+use crate::base::directory::sync_dir;
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, SeqNo, Tag};
 use crate::base::error::{Error, Result};
@@ -32,7 +33,7 @@ use crate::tree::partition::Partition;
 
 use super::filters;
 use super::filters::Allotted;
-use super::unsynced::{Unsynced, sync_dir};
+use super::unsynced::Unsynced;
 use crate::design::table_ends::{NODE_TABLES, OVERLAP_TABLES_MAX, aligns, is_last_border};
 
 /// The maximum number of groups of a level for which a bulk load cuts its tables: it does not know

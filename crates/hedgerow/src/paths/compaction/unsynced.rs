@@ -6,10 +6,11 @@
 //! the last one before the edit that names them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hedgerow_io::{LaterSync, SequentialWrite, Storage};
 
+use crate::base::directory::sync_dir;
 use crate::base::error::{Error, Result};
 
 /// The maximum number of files that wait. They are open, beside those that the engine keeps for
@@ -49,10 +50,4 @@ impl Unsynced {
         let mut files = self.files.drain(..);
         files.try_for_each(|(path, sync)| sync().map_err(|e| Error::io("sync", &path, e)))
     }
-}
-
-/// Makes the names of a directory durable.
-pub(super) fn sync_dir(storage: &dyn Storage, dir: &Path) -> Result<()> {
-    let synced = storage.sync_dir(dir);
-    synced.map_err(|e| Error::io("sync", dir, e))
 }

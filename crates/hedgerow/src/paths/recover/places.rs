@@ -12,6 +12,7 @@ use std::path::Path;
 use hedgerow_io::{Clock, FileLock, ReadMode, Storage};
 
 use super::{OpenOptions, take_lock};
+use crate::base::directory::sync_dir;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::LevelPaths;
 use crate::group_filter::{file_number, filters_dir};
@@ -259,6 +260,5 @@ fn write_mark(storage: &dyn Storage, dir: &Path, mark: u64) -> Result<()> {
     let text = format!("{mark:016x}\n");
     file.write(text.as_bytes()).map_err(failed)?;
     file.sync().map_err(failed)?;
-    let synced = storage.sync_dir(dir);
-    synced.map_err(|e| Error::io("sync", dir, e))
+    sync_dir(storage, dir)
 }
