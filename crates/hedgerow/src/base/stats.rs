@@ -3,10 +3,11 @@
 mod event;
 mod operations;
 mod samples;
+mod stripe;
 
 use std::fmt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::base::options::Design;
@@ -14,37 +15,26 @@ use crate::base::options::Design;
 pub use event::{Event, Listener};
 pub use operations::Operations;
 pub(crate) use operations::{OperationCounters, OperationKind};
+use stripe::{STRIPES, Stripe};
 
 /// Deeper levels are counted with the last one.
 pub(crate) const LEVELS_COUNTED: usize = 32;
-const STRIPES: usize = 8;
 
 /// A counter whose threads rarely share a cache line.
 #[derive(Default)]
 pub(crate) struct Counter {
-    stripes: [Stripe; STRIPES],
+    stripes: [Count; STRIPES],
 }
 
 #[derive(Default)]
 #[repr(align(64))]
-struct Stripe(AtomicU64);
-
-static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES;
-}
-
-/// The stripe that this thread adds to.
-#[inline]
-fn stripe() -> usize {
-    STRIPE.with(|stripe| *stripe)
-}
+struct Count(AtomicU64);
 
 impl Counter {
     #[inline]
     pub(crate) fn add(&self, n: u64) {
-        self.stripes[stripe()].0.fetch_add(n, Ordering::Relaxed);
+        let stripe = Stripe::of_thread();
+        stripe.add(&self.stripes[stripe.place].0, n);
     }
 
     pub(crate) fn get(&self) -> u64 {

@@ -109,20 +109,12 @@ impl<T: Facts> Tables<T> {
 
     #[inline]
     fn place_for(&self, key: &[u8]) -> Option<usize> {
-        let at = self.first_ending_at_or_after(key);
-        (at < self.len() && self.begins_by(at, key)).then_some(at)
+        let head = head(self.behind_shared(key).ok()?);
+        let at = self.first_with(head, key);
+        (at < self.len() && self.begins_by_head(at, head, key)).then_some(at)
     }
 
-    /// True if the smallest key of the table at a place is at or before a key.
-    #[inline]
-    fn begins_by(&self, at: usize, key: &[u8]) -> bool {
-        match self.behind_shared(key) {
-            Ok(rest) => self.begins_by_head(at, head(rest), key),
-            Err(order) => order == Ordering::Greater,
-        }
-    }
-
-    /// [`Tables::begins_by`] for a key with this head.
+    /// True if the smallest key of the table at a place is at or before `key`, which has this head.
     #[inline]
     fn begins_by_head(&self, at: usize, head: u64, key: &[u8]) -> bool {
         match self.heads[at].smallest.cmp(&head) {
@@ -194,6 +186,9 @@ impl<T: Facts> Tables<T> {
     #[inline]
     fn first_with(&self, head: u64, key: &[u8]) -> usize {
         let at = self.heads.partition_point(|it| it.largest < head);
+        if self.heads.get(at).is_none_or(|it| it.largest > head) {
+            return at;
+        }
         let equal = self.heads[at..].iter();
         let equal = equal.take_while(|it| it.largest == head).count();
         let is_before = |table: &T| table.meta().largest_key.as_slice() < key;
