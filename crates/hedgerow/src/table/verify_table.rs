@@ -177,7 +177,9 @@ impl<'a> Walk<'a> {
             self.in_order(key)?;
         }
         self.filtered(number, key)?;
-        let blocks = self.ask_index(|index, page| index.locate(key, page))?;
+        let blocks = self
+            .ask_index(|index, page| index.locate(key, page))?
+            .blocks;
         let lower_bound = self.ask_index(|index, page| index.lower_bound(key, page))?;
         if !blocks.contains(&number) || lower_bound.first.max(lower_bound.likely) > number {
             return Err(Error::corruption(format!(

@@ -71,7 +71,7 @@ impl Index {
     /// # Errors
     /// None, unless there is a bug.
     pub fn locate(&self, order_key: &[u8]) -> Result<Range<usize>> {
-        done(self.index.locate(order_key, None)?)
+        Ok(done(self.index.locate(order_key, None)?)?.blocks)
     }
 }
 

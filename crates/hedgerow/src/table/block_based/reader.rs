@@ -99,20 +99,21 @@ impl TableReader {
                     }
                     state.phase = Phase::Locate;
                 }
-                Phase::Locate => match self.index.locate(query.key, page.as_ref())? {
-                    Step::Read(id) => return Ok(Step::Read(id)),
-                    Step::Done(blocks) if blocks.is_empty() => {
+                Phase::Locate => {
+                    let located = match self.index.locate(query.key, page.as_ref())? {
+                        Step::Read(id) => return Ok(Step::Read(id)),
+                        Step::Done(located) => located,
+                    };
+                    let Some(first) = located.first else {
                         return Ok(Step::Done(Lookup::Absent));
+                    };
+                    if query.is_alone {
+                        self.places.prefetch(located.blocks.start);
                     }
-                    // If there was a page, it also has the places of these blocks.
-                    Step::Done(blocks) => {
-                        if query.is_alone {
-                            self.places.prefetch(blocks.start);
-                        }
-                        state.blocks = blocks;
-                        state.phase = Phase::Handle;
-                    }
-                },
+                    state.blocks = located.blocks;
+                    state.phase = Phase::Block;
+                    return Ok(Step::Read(self.file.page_id(first, PageClass::Data)));
+                }
                 Phase::Handle => match self.index.handle(state.blocks.start, page.as_ref())? {
                     Step::Read(id) => return Ok(Step::Read(id)),
                     Step::Done(handle) => {

@@ -63,8 +63,16 @@ impl Forms {
         resident
     }
 
+    fn handle(&self, block: usize) -> Handle {
+        self.ask(|index, page| index.handle(block, page).unwrap())
+    }
+
     fn locate(&self, key: &[u8]) -> Range<usize> {
-        self.ask(|index, page| index.locate(key, page).unwrap())
+        let located = self.ask(|index, page| index.locate(key, page).unwrap());
+        let blocks = located.blocks;
+        let first = (!blocks.is_empty()).then(|| self.handle(blocks.start));
+        assert_eq!(located.first, first);
+        blocks
     }
 
     fn lower_bound(&self, key: &[u8]) -> Bracket {
@@ -187,8 +195,7 @@ fn check_blocks<S: Subject>(subject: &S, name: &str, blocks: &Blocks, gaps: Opti
     assert_eq!(forms.resident.blocks(), blocks.len());
     assert_eq!(forms.paged.blocks(), blocks.len());
     for (number, handle) in handles.iter().enumerate() {
-        let found = forms.ask(|index, page| index.handle(number, page).unwrap());
-        assert_eq!(found, *handle, "{name}: block {number}");
+        assert_eq!(forms.handle(number), *handle, "{name}: block {number}");
     }
     check_split_keys(&forms, name, blocks);
     let mut of_key: BTreeMap<&[u8], Range<usize>> = BTreeMap::new();

@@ -16,7 +16,7 @@ use crate::base::error::{Error, Result};
 use crate::base::page::{Handle, Page, PageClass, PageId, Step, TableId};
 
 use super::resident::ResidentPages;
-use super::{Bracket, Index};
+use super::{Bracket, Index, Located};
 use node::{Child, Node, NodeBuilder, NodeLayout, count_while};
 
 /// The size at which a page of separators is finished, so that it fits 4 KiB in memory.
@@ -332,12 +332,16 @@ fn candidates(node: Node<'_>, key: &[u8]) -> Range<usize> {
 }
 
 impl Index for FencePointers {
-    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Range<usize>>> {
+    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Located>> {
         let pages = self.top().at_or_below(key);
         if pages == 0 || key > self.last_key() {
-            return Ok(Step::Done(0..0));
+            return Ok(Step::Done(Located::NOWHERE));
         }
-        self.ask(pages - 1, page, |node| candidates(node, key))
+        self.ask(pages - 1, page, |node| {
+            Located::of(candidates(node, key), |block| {
+                node.handle(block - node.layout.first)
+            })
+        })
     }
 
     fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Bracket>> {

@@ -130,7 +130,7 @@ fn a_scan_of_a_prefix_reads_its_pages() {
                         .is_none_or(|entry| !entry.key.starts_with(prefix))
                 );
                 let block = |key: &&[u8]| match reader.index.locate(key, None).unwrap() {
-                    Step::Done(blocks) => blocks.start,
+                    Step::Done(located) => located.blocks.start,
                     Step::Read(id) => panic!("a resident index asks for no page: {id:?}"),
                 };
                 let (first, last) = (block(&keys[0]), block(&keys[keys.len() - 1]));

@@ -11,7 +11,7 @@ use crate::base::codec::{ByteReader, varint};
 use crate::base::error::{Error, Result};
 use crate::base::page::{Handle, Page, PageClass, PageId, Step, TableId};
 use crate::table::block_index::resident::ResidentPages;
-use crate::table::block_index::{Bracket, Index};
+use crate::table::block_index::{Bracket, Index, Located};
 
 use super::segment;
 use super::segment::{Segment, SegmentLayout, Unit};
@@ -308,14 +308,15 @@ impl ThreeLevel {
 }
 
 impl Index for ThreeLevel {
-    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Range<usize>>> {
+    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Located>> {
         let wanted = Hashes::of(key);
         let Some((number, first)) = self.segment_of(wanted) else {
-            return Ok(Step::Done(0..0));
+            return Ok(Step::Done(Located::NOWHERE));
         };
         self.ask(number, page, |segment| {
             let blocks = segment.locate(wanted);
-            first + blocks.start..first + blocks.end
+            let blocks = first + blocks.start..first + blocks.end;
+            Located::of(blocks, |block| segment.place(block - first))
         })
     }
 

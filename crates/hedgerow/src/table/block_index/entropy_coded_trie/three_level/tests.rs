@@ -199,7 +199,7 @@ fn check_lookups(table: &Table) {
     let random = &mut Random::new(5);
     for (number, block) in table.blocks.iter().enumerate() {
         for &entry in block {
-            let found = done(table.index.locate(&order_key(entry), None));
+            let found = done(table.index.locate(&order_key(entry), None)).blocks;
             assert_eq!(found, number..number + 1, "{entry:x?}");
         }
         let other = random.next();
@@ -213,7 +213,7 @@ fn check_lookups(table: &Table) {
                 ..block[0]
             },
         ] {
-            let found = done(table.index.locate(&order_key(absent), None));
+            let found = done(table.index.locate(&order_key(absent), None)).blocks;
             assert!(found.len() <= 1, "{absent:x?}: {found:?}");
         }
         let prefix = block[0].prefix;
@@ -252,7 +252,7 @@ fn equal_hashes_in_several_blocks_are_found_in_all_of_them() {
             let mut holders = (0..blocks.len()).filter(|i| blocks[*i].contains(entry));
             let first = holders.next().unwrap();
             let last = holders.next_back().unwrap_or(first);
-            let found = done(index.locate(&key, None));
+            let found = done(index.locate(&key, None)).blocks;
             assert!(found.contains(&first) && found.contains(&last), "{found:?}");
             let unit = |block: usize| blocks[block][0] == *blocks[found.start].last().unwrap();
             assert!((found.start + 1..found.end).all(unit), "{found:?}");
