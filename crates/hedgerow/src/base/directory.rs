@@ -1,4 +1,4 @@
-//! Directories of the storage, with the engine's errors.
+//! Syncs directories.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use hedgerow_io::Storage;
 
 use super::error::{Error, Result};
 
-/// Makes the names in a directory durable, new and removed ones.
+/// Makes added and removed names in a directory durable. An error names the directory.
 pub(crate) fn sync_dir(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let synced = storage.sync_dir(dir);
     synced.map_err(|e| Error::io("sync", dir, e))

@@ -170,7 +170,7 @@ impl OperationCounters {
     #[inline]
     fn add_to(&self, what: OperationKind, n: u64) -> u64 {
         let (stripes, stripe) = (self.stripes.get_or_init(Box::default), Stripe::of_thread());
-        stripe.add(&stripes[stripe.place].0[what as usize], n)
+        stripe.add(&stripes[stripe.place()].0[what as usize], n)
     }
 
     /// The count of all threads.

@@ -237,10 +237,10 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     #[inline(always)]
     fn head(&self, at: usize) -> Option<Head> {
         let lengths = Lengths::take(&self.page, at)?;
-        let has_other = lengths.tag & code::OTHER == code::OTHER;
+        let has_other = lengths.tag_byte & code::OTHER == code::OTHER;
         let key_start = lengths.end + self.tag_bytes + usize::from(has_other);
         let key_end = key_start + lengths.unshared;
-        // All that was read is before that.
+        // Every byte that counted is before the end of the key, so this checks all of them.
         (key_end <= self.heads.end as usize).then_some(Head {
             shared: lengths.shared,
             key_start,

@@ -186,6 +186,7 @@ impl<T: Facts> Tables<T> {
     #[inline]
     fn first_with(&self, head: u64, key: &[u8]) -> usize {
         let at = self.heads.partition_point(|it| it.largest < head);
+        // Nearly always no head is equal.
         if self.heads.get(at).is_none_or(|it| it.largest > head) {
             return at;
         }

@@ -44,20 +44,20 @@ pub(super) struct Head {
     pub(super) tag_at: usize,
 }
 
-/// The lengths at the front of an entry.
+/// The lengths at the front of an entry, and the byte behind them.
 pub(super) struct Lengths {
     pub(super) shared: usize,
     pub(super) unshared: usize,
     pub(super) value_bytes: usize,
     /// The offset behind them, which is that of the tag.
     pub(super) end: usize,
-    /// The first byte of the tag. It has its code.
-    pub(super) tag: u64,
+    /// The first byte of the tag. Its two low bits are the code.
+    pub(super) tag_byte: u64,
 }
 
 impl Lengths {
-    /// Decodes the lengths at `at`. Those of small entries and the byte behind them are in one
-    /// word: a search walks over eight entries, and one read for each is most of its cost.
+    /// Decodes the lengths at `at`. One word has those of a small entry and the byte behind them. A
+    /// search walks over eight entries on average, and reads one word for each.
     #[inline(always)]
     pub(super) fn take(page: &[u8], at: usize) -> Option<Lengths> {
         let word = packed::get(page, at, 8);
@@ -81,7 +81,7 @@ impl Lengths {
             unshared,
             value_bytes: (rest & 0xFF) as usize,
             end: end + 1,
-            tag: rest >> 8 & 0xFF,
+            tag_byte: rest >> 8 & 0xFF,
         })
     }
 
@@ -101,7 +101,7 @@ impl Lengths {
             unshared,
             value_bytes,
             end: at,
-            tag: u64::from(*page.get(at)?),
+            tag_byte: u64::from(*page.get(at)?),
         })
     }
 }
