@@ -279,8 +279,11 @@ impl Addition {
         self.rest.clear();
     }
 
-    /// Gives the runs a filter of their own, beside the base.
+    /// Gives the runs a filter of their own, beside the base. It needs slots for the keys that the
+    /// newest run has already, too.
     fn leave_base(&mut self) {
+        self.keys.wanted = self.keys.wanted.saturating_add(entries_of(&self.rest));
+        self.sizing.entries = self.sizing.entries.max(self.keys.wanted);
         self.complete_newest();
         self.known.clear();
         self.base = None;

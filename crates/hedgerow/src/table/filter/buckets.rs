@@ -28,6 +28,8 @@ const NARROW_SLOT_BITS: u32 = 16;
 /// The search for room follows the entries of at most this many buckets, to four other buckets for
 /// each. At the largest load it visits about six.
 const VISITS_MAX: usize = 128;
+/// The least such number, in buckets that are too full for longer searches.
+const VISITS_MIN: usize = 2;
 
 /// The bits of a key's hash that cuckoo filters look at.
 pub(crate) const HASH_BITS: u32 = 56;
@@ -270,6 +272,10 @@ pub(crate) struct Filling<'a, W> {
     bytes: &'a mut [u8],
     /// The search for room, kept for its memory.
     visits: Vec<Visit>,
+    /// The most buckets that the next search follows: half as many after each one in vain, and
+    /// twice as many after one that found room. So an insertion into buckets that are too full, of
+    /// which there may be millions, costs little more than a look at them.
+    visits_max: usize,
     word: PhantomData<W>,
 }
 
@@ -291,6 +297,7 @@ impl<'a, W: Word> Filling<'a, W> {
             geometry,
             bytes,
             visits: Vec::new(),
+            visits_max: VISITS_MAX,
             word: PhantomData,
         }
     }
@@ -366,7 +373,7 @@ impl<'a, W: Word> Filling<'a, W> {
         self.visits.clear();
         self.visits.extend(roots.map(root));
         let mut next = 0;
-        while next < self.visits.len().min(VISITS_MAX) {
+        while next < self.visits.len().min(self.visits_max) {
             let index = self.visits[next].bucket;
             let others = self.others(index, self.bucket(index));
             let buckets = others.map(|other| self.bucket(other));
@@ -380,11 +387,13 @@ impl<'a, W: Word> Filling<'a, W> {
                     from: Some((next as u16, at as u8)),
                 });
                 if let Some(vacant) = self.geometry.vacant(bucket) {
+                    self.visits_max = VISITS_MAX.min(2 * self.visits_max);
                     return Some(self.move_along(vacant));
                 }
             }
             next += 1;
         }
+        self.visits_max = VISITS_MIN.max(self.visits_max / 2);
         None
     }
 

@@ -163,3 +163,21 @@ fn damaged_geometries_are_refused() {
         assert!(Geometry::new(buckets, fingerprint_bits, payload_bits).is_err());
     }
 }
+
+/// Four times as many entries as there is room for: a search that finds no room makes the next ones
+/// shorter, and buckets with room still get all that they can.
+#[test]
+fn an_insertion_into_full_buckets_costs_a_few_looks() {
+    let geometry = geometry(Geometry::buckets_for(1000) as u32, 12, 4);
+    let mut bytes = memory(geometry);
+    let mut filling = Filling::<u64>::new(geometry, &mut bytes);
+    let (mut stored, mut visits) = (0, 0);
+    for i in 0..4000_u64 {
+        let place = geometry.place(remix(i) >> 8);
+        filling.visits.clear();
+        stored += u64::from(filling.insert(place, 1) == Inserted::Stored);
+        visits += filling.visits.len();
+    }
+    assert!(stored >= geometry.capacity(), "{stored} entries stored");
+    assert!(visits <= 12 * 4000, "{visits} visits");
+}
