@@ -2,7 +2,7 @@
 
 pub(crate) mod codec;
 pub(crate) mod compaction_filter;
-pub(crate) mod directory;
+pub(crate) mod durable;
 pub(crate) mod entry;
 pub(crate) mod error;
 pub(crate) mod expiry;

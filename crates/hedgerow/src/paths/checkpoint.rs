@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use hedgerow_io::{ReadMode, Storage};
 
-use crate::base::directory::sync_dir;
+use crate::base::durable::sync_dir;
 use crate::base::error::{Error, Result};
 use crate::group_filter::{self, filters_dir};
 use crate::paths::background::{HeldFlushes, wait};

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hedgerow_io::Storage;
 
-use crate::base::directory::sync_dir;
+use crate::base::durable::sync_dir;
 use crate::base::error::{Error, Result};
 use crate::group_filter::{file_number, filters_dir};
 use crate::paths::recover::{MARK_FILE, read_mark, take_lock};

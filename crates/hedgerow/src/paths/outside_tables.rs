@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hedgerow_io::{Clock, OsClock, OsStorage, ReadMode, Storage};
 
-use crate::base::directory::sync_dir;
+use crate::base::durable::sync_dir;
 use crate::base::entry::{KeyHash, SeqNo, Tag, check_key, check_stored};
 use crate::base::error::{Error, Result};
 use crate::base::expiry;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hedgerow_io::{ReadMode, Storage};
 
 use super::{LOST, RepairReport};
-use crate::base::directory::sync_dir;
+use crate::base::durable::sync_dir;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::key_order;

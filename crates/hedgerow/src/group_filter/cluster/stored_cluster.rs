@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::codec::compress;
-use crate::base::directory::sync_dir;
+use crate::base::durable::sync_dir;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::{Buffer, Page, PageId, PageSource, TRAILER_BYTES, TableId};
 use crate::group_filter::{Context, Owner, StoredFile, filter_file, number_before};

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use hedgerow_io::{RandomRead, Storage};
 
 use crate::base::codec::checksum::place;
-use crate::base::directory::sync_dir;
+use crate::base::durable::sync_dir;
 use crate::base::entry::RunId;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, TableId};

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hedgerow_io::ReadMode;
 
-use crate::base::directory::sync_dir;
+use crate::base::durable::sync_dir;
 use crate::base::entry::RunId;
 use crate::base::entry::{KeyHash, SeqNo, Tag};
 use crate::base::error::{Error, Result};

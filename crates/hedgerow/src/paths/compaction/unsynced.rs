@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use hedgerow_io::{LaterSync, SequentialWrite, Storage};
 
-use crate::base::directory::sync_dir;
+use crate::base::durable::sync_dir;
 use crate::base::error::{Error, Result};
 
 /// The maximum number of files that wait. They are open, beside those that the engine keeps for

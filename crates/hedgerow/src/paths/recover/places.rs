@@ -12,7 +12,7 @@ use std::path::Path;
 use hedgerow_io::{Clock, FileLock, ReadMode, Storage};
 
 use super::{OpenOptions, take_lock};
-use crate::base::directory::sync_dir;
+use crate::base::durable::sync_dir;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::LevelPaths;
 use crate::group_filter::{file_number, filters_dir};
