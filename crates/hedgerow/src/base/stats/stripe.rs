@@ -107,8 +107,11 @@ mod tests {
     /// Other tests have stripes, too, but not all of them all the time.
     #[test]
     fn a_thread_returns_its_stripe() {
-        let place = || std::thread::spawn(|| Stripe::of_thread().place()).join();
-        let places = (0..10_000).map(|_| place().unwrap());
+        let place = || {
+            let of_thread = || Stripe::of_thread().place();
+            std::thread::scope(|scope| scope.spawn(of_thread).join().unwrap())
+        };
+        let places = (0..10_000).map(|_| place());
         assert!(places.skip(OWNED).any(|place| place < OWNED));
     }
 }
