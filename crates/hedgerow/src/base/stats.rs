@@ -20,7 +20,7 @@ use stripe::{STRIPES, Stripe};
 /// Deeper levels are counted with the last one.
 pub(crate) const LEVELS_COUNTED: usize = 32;
 
-/// A counter whose threads rarely share a cache line. Cost: 768 bytes.
+/// A counter whose threads rarely share a cache line. Cost: 512 bytes.
 #[derive(Default)]
 pub(crate) struct Counter {
     stripes: [Count; STRIPES],

@@ -7,7 +7,7 @@
 //! find at the bottom of the tree is as old as the operations counted here.
 //!
 //! Cost: threads add to the counters without sharing a cache line. All counters of a thread are in
-//! one line, so they take 768 bytes per keyspace. A flush adds about 30 bytes to the manifest.
+//! one line, so they take half a KiB per keyspace. A flush adds about 30 bytes to the manifest.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,12 +8,12 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The number of stripes. Each is a cache line of a counter, so twice as many would cost a database
-/// 40 KB more.
-pub(super) const STRIPES: usize = 12;
+/// The number of stripes. Each is a cache line of a counter, and of each keyspace that is used: half
+/// as many again would take a keyspace 256 bytes more.
+pub(super) const STRIPES: usize = 8;
 /// The number of stripes, the first ones, that have one thread at most: enough for the threads of a
 /// small machine, and half of the stripes are left for the threads of a large one.
-const OWNED: usize = 6;
+const OWNED: usize = 4;
 
 /// A bit for each stripe that a thread can take. A thread that takes a stripe sees all additions of
 /// the thread that returned it: `Acquire` here, `Release` there.
