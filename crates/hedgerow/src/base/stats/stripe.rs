@@ -8,8 +8,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The number of stripes. Each is a cache line of a counter, and of each keyspace that is used: half
-/// as many again would take a keyspace 256 bytes more.
+/// The number of stripes. Each is a cache line of a counter, and of each keyspace that is used.
+/// With twelve, a keyspace would take 256 bytes more.
 pub(super) const STRIPES: usize = 8;
 /// The number of stripes, the first ones, that have one thread at most: enough for the threads of a
 /// small machine, and half of the stripes are left for the threads of a large one.
