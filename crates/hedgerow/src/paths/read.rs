@@ -12,11 +12,13 @@
 //! filter and index probed, and one data page in the table that answers (plus one per false
 //! positive of a filter). It takes one lock per page: that of a set of the page cache.
 
+mod answer;
 mod cached;
 pub(crate) mod combining;
 mod gets;
 mod neighbours;
 
+use answer::{Answer, FoundEntry, read_value};
 pub use cached::MemoryAnswer;
 pub(crate) use cached::get_if_cached;
 pub(crate) use gets::{Gets, View};
@@ -40,7 +42,7 @@ use crate::paths::background;
 use crate::paths::compaction::paid::{self, Payer};
 use crate::table::filter::RunMask;
 use crate::table::paged_file::PagedFile;
-use crate::table::{FoundValue, GetState, Lookup, Query, Table};
+use crate::table::{GetState, Lookup, Query, Table};
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::memtable::Memtable;
 use crate::tree::version::{SuperVersion, Version};
@@ -148,12 +150,12 @@ pub(crate) fn get_observed(
 
 /// The newest version of a key in the tables. Gets call it from one place, so it is a part of them.
 #[inline(always)]
-fn in_tables(
+fn in_tables<'v>(
     stats: &Stats,
-    version: &Version,
+    version: &'v Version,
     query: Query<'_>,
     observer: &mut impl Observer,
-) -> Result<Option<Answer>> {
+) -> Result<Option<Answer<'v>>> {
     let mut position = Position::default();
     let mut lookup = TableLookup::new(version, query, &mut position);
     lookup.touch_filters();
@@ -266,93 +268,6 @@ fn wait_until_published(publisher: &Publisher, seqno: SeqNo) {
     }
 }
 
-/// The answer of a version's tables for a key.
-pub(crate) struct Answer {
-    table: Arc<Table>,
-    seqno: SeqNo,
-    tag: Tag,
-    value: FoundValue,
-}
-
-impl Answer {
-    /// A bulk load installs a table just before it publishes the table's number. A larger number in
-    /// the table would never be published.
-    #[cold]
-    fn wait_until_published(&self, publisher: &Publisher) -> Result<()> {
-        self.table.check_number(self.seqno)?;
-        publisher.wait(self.seqno.0);
-        Ok(())
-    }
-
-    /// The page of its value, if the value has a page of its own.
-    fn value_page(&self) -> Option<PageId> {
-        match self.value {
-            FoundValue::OutOfLine { page, .. } if self.tag.kind == Kind::Put => Some(page),
-            _ => None,
-        }
-    }
-
-    /// Its meaning, if that takes no read. Prefetches a missing page.
-    fn cached_value(self, engine: &Engine) -> Result<Option<Found>> {
-        let page = match self.value_page() {
-            None => None,
-            Some(id) => match self.table.pages().cached_or_prefetch(id) {
-                None => return Ok(None),
-                page => page,
-            },
-        };
-        self.value(engine, page).map(Some)
-    }
-
-    /// Its meaning. `page` is that of [`Answer::value_page`]; without it, an out-of-line value is
-    /// returned as an empty one.
-    #[inline(always)]
-    fn value(self, engine: &Engine, page: Option<Page>) -> Result<Found> {
-        if self.seqno.0 > engine.publisher.published() {
-            self.wait_until_published(&engine.publisher)?;
-        }
-        let tag = self.tag;
-        match tag.kind {
-            Kind::Put => {
-                let stored = self.stored(engine, page)?;
-                Found::of(tag, || stored)
-            }
-            _ => Found::of(tag, || Slice::copy_from(b"")),
-        }
-    }
-
-    /// Its bytes as they are stored, with `page` as [`Answer::value`] gets it.
-    #[inline(always)]
-    fn stored(self, engine: &Engine, page: Option<Page>) -> Result<Slice> {
-        Ok(match (self.value, page) {
-            (FoundValue::InBlock(bytes), _) => engine.slice(bytes),
-            (FoundValue::OutOfLine { page: id, bytes }, Some(page)) => {
-                engine.slice(self.table.value(page, id, bytes)?)
-            }
-            (FoundValue::OutOfLine { .. }, None) | (FoundValue::Nothing, _) => {
-                Slice::copy_from(b"")
-            }
-        })
-    }
-}
-
-#[inline(always)]
-fn read_value(
-    engine: &Engine,
-    answer: Answer,
-    want: Want,
-    observer: &mut impl Observer,
-) -> Result<Found> {
-    let page = match answer.value_page() {
-        Some(id) if want == Want::Value || answer.tag.flags.has(Flags::EXPIRES) => {
-            observer.page(&answer.table, id);
-            Some(answer.table.pages().page(id)?)
-        }
-        _ => None,
-    };
-    answer.value(engine, page)
-}
-
 /// A filter or a table that is being probed and may need a page.
 #[derive(Clone, Copy)]
 pub(crate) enum Asked<'a> {
@@ -394,15 +309,21 @@ impl<'a> Asked<'a> {
 /// A lookup on its way through the tables of a version. It visits the levels from 0. In each level
 /// it visits the group of the key: first the filters over several runs, then the remaining runs,
 /// newest first. In each run it probes the one table whose bounds hold the key.
-pub(crate) struct TableLookup<'a> {
-    version: &'a Version,
+pub(crate) struct TableLookup<'v, 'a> {
+    version: &'v Version,
     query: Query<'a>,
     at: &'a mut Position,
 }
 
+/// A lookup remembers the table of the newest run in this many levels. Deeper trees are rare.
+const REMEMBERED_LEVELS: usize = 8;
+
 /// The position of a lookup, without its version.
 #[derive(Default)]
 pub(crate) struct Position {
+    /// The place of the table in the newest run of each level; most levels have one run. The outer
+    /// `None`: it was not searched. The inner `None`: no table of the run may hold the key.
+    first_tables: [Option<Option<u32>>; REMEMBERED_LEVELS],
     level: usize,
     group: Option<GroupPosition>,
     asked: Option<AskedAt>,
@@ -445,23 +366,24 @@ impl Position {
     }
 }
 
-impl<'a> TableLookup<'a> {
-    pub(crate) fn new(version: &'a Version, query: Query<'a>, at: &'a mut Position) -> Self {
+impl<'v, 'a> TableLookup<'v, 'a> {
+    pub(crate) fn new(version: &'v Version, query: Query<'a>, at: &'a mut Position) -> Self {
         TableLookup { version, query, at }
     }
 
     /// The filter or table that needs a page.
-    pub(crate) fn asked(&self) -> Asked<'a> {
+    pub(crate) fn asked(&self) -> Asked<'v> {
         self.at.asked(self.version)
     }
 
     /// Prefetches the cache lines that every filter on the lookup path will probe, so that their
-    /// misses overlap instead of adding up. Cost: for each run without a filter over several runs,
-    /// a search among its tables; one to five cache lines for each filter.
-    fn touch_filters(&self) {
+    /// misses overlap instead of adding up. Remembers the tables that it finds. Cost: for each run
+    /// without a filter over several runs, a search among its tables; one to five cache lines for
+    /// each filter.
+    fn touch_filters(&mut self) {
         let Query { key, hash, .. } = self.query;
         // Large levels, whose filters are seldom in a cache, have the most time to come.
-        for level in self.version.levels.iter().rev() {
+        for (number, level) in self.version.levels.iter().enumerate().rev() {
             if level.is_empty() {
                 continue;
             }
@@ -471,9 +393,15 @@ impl<'a> TableLookup<'a> {
             if !group.filters.probes.is_empty() {
                 continue;
             }
-            for run in &group.runs {
-                if let Some(at) = run.place_for(key) {
+            for (age, run) in group.runs.iter().enumerate() {
+                let place = run.place_for(key);
+                if let Some(at) = place {
                     run.tables[at].touch(hash);
+                }
+                if age == 0
+                    && let Some(first) = self.at.first_tables.get_mut(number)
+                {
+                    *first = Some(place.map(|at| at as u32));
                 }
             }
         }
@@ -482,7 +410,7 @@ impl<'a> TableLookup<'a> {
     /// Accepts the page that is needed. If the page of a filter over several runs is damaged, the
     /// lookup skips the filter: the filter is rebuilt from the tables, and they know the answer.
     #[inline]
-    fn accept(&mut self, asked: Asked<'a>, page: Result<Page>) -> Result<Option<Page>> {
+    fn accept(&mut self, asked: Asked<'_>, page: Result<Page>) -> Result<Option<Page>> {
         match (asked, page) {
             (Asked::Probe(probe), Err(error)) if error.kind() == ErrorKind::Corruption => {
                 probe.pages.note_damage(&error);
@@ -499,7 +427,7 @@ impl<'a> TableLookup<'a> {
         stats: &Stats,
         mut page: Option<Page>,
         observer: &mut impl Observer,
-    ) -> Result<Step<Option<Answer>>> {
+    ) -> Result<Step<Option<Answer<'v>>>> {
         while self.advance(observer) {
             match self.ask(stats, page.take(), observer)? {
                 Step::Done(None) => {}
@@ -527,7 +455,7 @@ impl<'a> TableLookup<'a> {
         stats: &Stats,
         page: Option<Page>,
         observer: &mut impl Observer,
-    ) -> Result<Step<Option<Answer>>> {
+    ) -> Result<Step<Option<Answer<'v>>>> {
         let answer = match self.asked() {
             Asked::Probe(probe) => self.ask_probe(probe, stats, page, observer)?,
             Asked::Table(table) => self.ask_table(table, stats, page, observer)?,
@@ -544,7 +472,7 @@ impl<'a> TableLookup<'a> {
         stats: &Stats,
         page: Option<Page>,
         observer: &mut impl Observer,
-    ) -> Result<Step<Option<Answer>>> {
+    ) -> Result<Step<Option<Answer<'v>>>> {
         if let (Some((_, kept)), Some(page)) = (&mut self.at.probe_page, &page) {
             *kept = Some(page.clone());
         }
@@ -577,11 +505,11 @@ impl<'a> TableLookup<'a> {
 
     fn ask_table(
         &mut self,
-        table: &Arc<Table>,
+        table: &'v Arc<Table>,
         stats: &Stats,
         page: Option<Page>,
         observer: &mut impl Observer,
-    ) -> Result<Step<Option<Answer>>> {
+    ) -> Result<Step<Option<Answer<'v>>>> {
         let opened = table.opened()?;
         let deleted = opened.ranges.as_ref().and_then(|it| self.deleted_by(it));
         // Nothing of the table is newer than its newest delete.
@@ -608,16 +536,17 @@ impl<'a> TableLookup<'a> {
 
     /// Takes the answer of the table that it has advanced to. `None`: it continues with the next.
     #[inline(always)]
-    fn conclude(&mut self, stats: &Stats, table: &Arc<Table>, lookup: Lookup) -> Option<Answer> {
+    fn conclude(
+        &mut self,
+        stats: &Stats,
+        table: &'v Arc<Table>,
+        lookup: Lookup,
+    ) -> Option<Answer<'v>> {
         match lookup {
             Lookup::Found { seqno, tag, value } => {
                 stats.count_hit(self.at.level);
-                Some(Answer {
-                    table: table.clone(),
-                    seqno,
-                    tag,
-                    value,
-                })
+                let entry = FoundEntry { seqno, tag, value };
+                Some(Answer { table, entry })
             }
             Lookup::Absent => {
                 self.at.asked = None;
@@ -659,7 +588,10 @@ impl<'a> TableLookup<'a> {
             while let Some(run) = at.runs.take_newest() {
                 at.run = run;
                 let tables = &group.runs[run];
-                let table = tables.place_for(key);
+                let table = match position.first_tables.get(position.level) {
+                    Some(Some(first)) if run == 0 => first.map(|at| at as usize),
+                    _ => tables.place_for(key),
+                };
                 let place = RunPlace {
                     level: position.level,
                     group: at.number,

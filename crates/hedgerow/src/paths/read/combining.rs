@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hedgerow_mem::Publisher;
 
-use super::{Answer, Observer, in_tables};
+use super::{FoundEntry, Observer, in_tables};
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::Result;
 use crate::base::operand_chain::OperandChain;
@@ -93,10 +93,10 @@ fn version(
     let Some(answer) = in_tables(&engine.stats, &tree.version, *query, observer)? else {
         return Ok(None);
     };
-    let Answer { seqno, tag, .. } = answer;
-    let page = match answer.value {
+    let FoundEntry { seqno, tag, .. } = answer.entry;
+    let page = match answer.entry.value {
         FoundValue::OutOfLine { page, .. } => {
-            observer.page(&answer.table, page);
+            observer.page(answer.table, page);
             Some(answer.table.pages().page(page)?)
         }
         _ => None,

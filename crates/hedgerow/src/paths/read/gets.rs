@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use hedgerow_io::Reads;
 
-use super::{Answer, Asked, Found, Position, TableLookup, combining, in_memtables};
+use super::{Answer, Asked, Found, FoundEntry, Position, TableLookup, combining, in_memtables};
 use crate::base::entry::KeyHash;
 use crate::base::error::Result;
 use crate::base::expiry::Moment;
@@ -139,7 +139,7 @@ impl<'k, T> Gets<'k, T> {
             hash,
             moment,
             position: Position::default(),
-            answer: None,
+            found: None,
             to,
         };
         let found = in_memtables(self.engine, &get.tree.0, &get.query(), &mut ());
@@ -270,8 +270,8 @@ struct Get<'k, T> {
     hash: KeyHash,
     moment: Moment,
     position: Position,
-    /// Its answer, while it waits for the page of the value.
-    answer: Option<Answer>,
+    /// The entry that the table found, while the get waits for the page of its value.
+    found: Option<FoundEntry>,
     to: T,
 }
 
@@ -285,7 +285,7 @@ impl<T> Get<'_, T> {
         }
     }
 
-    fn lookup(&mut self) -> TableLookup<'_> {
+    fn lookup(&mut self) -> TableLookup<'_, '_> {
         let query = Query {
             key: &self.key,
             hash: self.hash,
@@ -301,14 +301,11 @@ impl<T> Get<'_, T> {
 
     /// The file of the page that it needs.
     fn file(&self) -> Option<&PagedFile> {
-        match &self.answer {
-            Some(answer) => Some(answer.table.pages()),
-            None => self.asked().file(),
-        }
+        self.asked().file()
     }
 
     fn accept(&mut self, page: Result<Page>) -> Result<Option<Page>> {
-        match self.answer {
+        match self.found {
             Some(_) => page.map(Some),
             None => {
                 let mut lookup = self.lookup();
@@ -319,15 +316,18 @@ impl<T> Get<'_, T> {
 
     /// Proceeds until it needs a page or has the value. `page` is the page needed before.
     fn step(&mut self, engine: &Engine, page: Option<Page>) -> Result<Step<Option<Slice>>> {
-        let found = if let Some(answer) = self.answer.take() {
-            answer.value(engine, page)?
+        let found = if let Some(entry) = self.found.take() {
+            let Asked::Table(table) = self.asked() else {
+                panic!("a value is in a table");
+            };
+            Answer { table, entry }.value(engine, page)?
         } else {
             match self.lookup().step(&engine.stats, page, &mut ())? {
                 Step::Read(id) => return Ok(Step::Read(id)),
                 Step::Done(None) => Found::Absent,
                 Step::Done(Some(answer)) => match answer.value_page() {
                     Some(id) => {
-                        self.answer = Some(answer);
+                        self.found = Some(answer.entry);
                         return Ok(Step::Read(id));
                     }
                     None => answer.value(engine, None)?,

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Asked, Found, FoundValue, Position, TableLookup, in_memtables, multi_get};
+use super::{Answer, Asked, Found, FoundEntry, Position, TableLookup, in_memtables, multi_get};
 use crate::base::entry::{KeyHash, Tag};
 use crate::base::error::Result;
 use crate::base::expiry::Moment;
 use crate::base::page::{Page, PageSlice, Step};
 use crate::base::stats::OperationKind;
-use crate::table::{Lookup, Query, Table};
+use crate::table::{FoundValue, Lookup, Query, Table};
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::version::Version;
 
@@ -171,9 +171,10 @@ impl Near {
     }
 }
 
-fn seen(engine: &Engine, answer: Answer) -> Result<Option<Seen>> {
-    if let (Tag::PUT, FoundValue::InBlock(value)) = (answer.tag, &answer.value)
-        && answer.seqno.0 <= engine.publisher.published()
+fn seen(engine: &Engine, answer: Answer<'_>) -> Result<Option<Seen>> {
+    let FoundEntry { seqno, tag, value } = &answer.entry;
+    if let (Tag::PUT, FoundValue::InBlock(value)) = (*tag, value)
+        && seqno.0 <= engine.publisher.published()
     {
         return Ok(Some(Seen::Plain(value.clone())));
     }

@@ -187,7 +187,7 @@ impl Fixture {
                     let asked = lookup.asked();
                     page = lookup.accept(asked, asked.page(id)).unwrap();
                 }
-                Step::Done(answer) => return (answer.map(|it| it.seqno), asks),
+                Step::Done(answer) => return (answer.map(|it| it.entry.seqno), asks),
             }
         }
     }

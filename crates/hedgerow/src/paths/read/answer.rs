@@ -1,0 +1,108 @@
+//! From the entry that a table found to the meaning of its value: the wait for its publication, and
+//! the page of a value that has one of its own.
+
+use std::sync::Arc;
+
+use hedgerow_mem::Publisher;
+
+use super::{Found, Observer, Want};
+use crate::base::entry::{Flags, Kind, SeqNo, Tag};
+use crate::base::error::Result;
+use crate::base::page::{Page, PageId};
+use crate::base::slice::Slice;
+use crate::table::{FoundValue, Table};
+use crate::tree::engine::Engine;
+
+/// The answer of a version's tables for a key.
+pub(crate) struct Answer<'v> {
+    /// Borrowed: to count a reference to a table that all threads read is a contended cache line.
+    pub(super) table: &'v Arc<Table>,
+    pub(super) entry: FoundEntry,
+}
+
+/// An entry that a table has found.
+pub(crate) struct FoundEntry {
+    pub(super) seqno: SeqNo,
+    pub(super) tag: Tag,
+    pub(super) value: FoundValue,
+}
+
+impl Answer<'_> {
+    /// A bulk load installs a table just before it publishes the table's number. A larger number in
+    /// the table would never be published.
+    #[cold]
+    fn wait_until_published(&self, publisher: &Publisher) -> Result<()> {
+        self.table.check_number(self.entry.seqno)?;
+        publisher.wait(self.entry.seqno.0);
+        Ok(())
+    }
+
+    /// The page of its value, if the value has a page of its own.
+    pub(super) fn value_page(&self) -> Option<PageId> {
+        match self.entry.value {
+            FoundValue::OutOfLine { page, .. } if self.entry.tag.kind == Kind::Put => Some(page),
+            _ => None,
+        }
+    }
+
+    /// Its meaning, if that takes no read. Prefetches a missing page.
+    pub(super) fn cached_value(self, engine: &Engine) -> Result<Option<Found>> {
+        let page = match self.value_page() {
+            None => None,
+            Some(id) => match self.table.pages().cached_or_prefetch(id) {
+                None => return Ok(None),
+                page => page,
+            },
+        };
+        self.value(engine, page).map(Some)
+    }
+
+    /// Its meaning. `page` is that of [`Answer::value_page`]; without it, an out-of-line value is
+    /// returned as an empty one.
+    #[inline(always)]
+    pub(super) fn value(self, engine: &Engine, page: Option<Page>) -> Result<Found> {
+        if self.entry.seqno.0 > engine.publisher.published() {
+            self.wait_until_published(&engine.publisher)?;
+        }
+        let tag = self.entry.tag;
+        match tag.kind {
+            Kind::Put => {
+                let stored = self.stored(engine, page)?;
+                Found::of(tag, || stored)
+            }
+            _ => Found::of(tag, || Slice::copy_from(b"")),
+        }
+    }
+
+    /// Its bytes as they are stored, with `page` as [`Answer::value`] gets it.
+    #[inline(always)]
+    pub(super) fn stored(self, engine: &Engine, page: Option<Page>) -> Result<Slice> {
+        Ok(match (self.entry.value, page) {
+            (FoundValue::InBlock(bytes), _) => engine.slice(bytes),
+            (FoundValue::OutOfLine { page: id, bytes }, Some(page)) => {
+                engine.slice(self.table.value(page, id, bytes)?)
+            }
+            (FoundValue::OutOfLine { .. }, None) | (FoundValue::Nothing, _) => {
+                Slice::copy_from(b"")
+            }
+        })
+    }
+}
+
+/// The meaning of an answer. Reads the page of a value that has one of its own, if it is wanted.
+#[inline(always)]
+pub(super) fn read_value(
+    engine: &Engine,
+    answer: Answer<'_>,
+    want: Want,
+    observer: &mut impl Observer,
+) -> Result<Found> {
+    let page = match answer.value_page() {
+        Some(id) if want == Want::Value || answer.entry.tag.flags.has(Flags::EXPIRES) => {
+            observer.page(answer.table, id);
+            Some(answer.table.pages().page(id)?)
+        }
+        _ => None,
+    };
+    answer.value(engine, page)
+}
