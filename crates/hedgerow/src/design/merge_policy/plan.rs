@@ -52,7 +52,8 @@ pub(crate) enum Plan {
         target: Target,
         reason: Reason,
     },
-    /// Moves tables that overlap neither each other nor anything below. Only the manifest changes.
+    /// Moves tables that overlap neither each other nor anything where they come to. Only the
+    /// manifest changes.
     Move {
         inputs: Vec<Input>,
         target: Target,

@@ -97,6 +97,11 @@ impl<'s, T: Facts> Draft<'s, T> {
 
     /// True if no input is in this level and none lies between the ends of another one.
     pub(super) fn is_apart_above(&self, level: usize) -> bool {
+        self.is_apart() && self.parts.iter().all(|part| part.level < level)
+    }
+
+    /// True if no input lies between the ends of another one.
+    pub(super) fn is_apart(&self) -> bool {
         let ends = |part: &Part<'s, T>| {
             let (first, last) = part.tables.first().zip(part.tables.last())?;
             Some((
@@ -106,8 +111,7 @@ impl<'s, T: Facts> Draft<'s, T> {
         };
         let mut ranges: Vec<_> = self.parts.iter().filter_map(ends).collect();
         ranges.sort_unstable();
-        let are_apart = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
-        are_apart && self.parts.iter().all(|part| part.level < level)
+        ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -459,7 +459,12 @@ impl<'s, T: Facts> Planner<'s, T> {
         let is_renumbered = draft.runs() == 1 && target.run.is_none();
         // A manual compaction merges, so that pieces of tables become whole ones.
         let may_move = draft.runs() == 1 || reason != Reason::Manual;
-        let moves = is_whole && (is_renumbered || may_move && draft.is_apart_above(target.level));
+        // Runs of level 0 without overlap become one run unread.
+        let is_apart = match target.level {
+            0 => draft.is_apart(),
+            level => draft.is_apart_above(level),
+        };
+        let moves = is_whole && (is_renumbered || may_move && is_apart);
         let inputs = draft.into_inputs();
         Some(match moves {
             true => Plan::Move {
