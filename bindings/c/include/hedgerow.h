@@ -121,7 +121,7 @@ void hg_set_progress(hg_go_on go_on, void* state);
 hg_code hg_options_new(hg_options** options, hg_error* error);
 /* `memory_budget` (`64MiB`; 256MiB by default), `create_if_missing` (`true`), `read_only` (`false`),
  * `background_threads`, `workers` and `worker_queue` (for asynchronous calls),
- * `io_bytes_per_second`, `log_bytes_max`, `log_segment_bytes`, `level_paths`
+ * `io_bytes_per_second`, `log_bytes_max`, `log_segment_bytes`, `compress_log` (`false`), `level_paths`
  * (`0-1=/fast;2-=/slow;log=/fast`), `read_mode` (`pread`, `mmap`, `direct`). */
 hg_code hg_options_set(hg_options* options, const char* name, const char* value, hg_error* error);
 hg_code hg_options_free(hg_options* options);

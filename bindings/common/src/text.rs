@@ -50,6 +50,7 @@ pub fn design(text: &str) -> Result<Design, Failure> {
 /// | `workers`, `worker_queue` | threads for asynchronous calls; calls in the queue of each |
 /// | `io_bytes_per_second` | bytes that merges write at most |
 /// | `log_bytes_max`, `log_segment_bytes` | bytes |
+/// | `compress_log` | `true` or `false` (the default) |
 /// | `level_paths` | `0-1=/fast;2-=/slow;log=/fast` |
 /// | `read_mode` | `pread` (the default), `mmap` or `direct` |
 ///
@@ -66,6 +67,7 @@ pub fn option(builder: Builder, name: &str, value: &str) -> Result<Builder, Fail
         "io_bytes_per_second" => builder.io_bytes_per_second(bytes(value)?),
         "log_bytes_max" => builder.log_bytes_max(bytes(value)?),
         "log_segment_bytes" => builder.log_segment_bytes(bytes(value)?),
+        "compress_log" => builder.compress_log(read(name, value)?),
         "level_paths" => builder.level_paths(value.parse()?),
         "read_mode" => builder.read_mode(ReadMode::from_str(value).map_err(Failure::invalid)?),
         _ => {

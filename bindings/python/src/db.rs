@@ -45,6 +45,8 @@ pub(crate) struct Options {
     #[pyo3(default)]
     log_segment_bytes: Option<u64>,
     #[pyo3(default)]
+    compress_log: bool,
+    #[pyo3(default)]
     read_mode: Option<String>,
     #[pyo3(default)]
     level_paths: Option<String>,
@@ -54,7 +56,8 @@ impl Options {
     fn builder(&self, dir: &PathBuf) -> PyResult<Builder> {
         let mut builder = engine::Db::builder(dir)
             .read_only(self.read_only)
-            .create_if_missing(self.create);
+            .create_if_missing(self.create)
+            .compress_log(self.compress_log);
         if let Some(bytes) = self.memory {
             builder = builder.memory_budget(bytes);
         }

@@ -261,6 +261,17 @@ def test_maintenance_reports_progress(db: Database) -> None:
     assert "hedgerow_puts" in db.prometheus()
 
 
+def test_a_compressed_log_is_shorter(tmp_path: Path) -> None:
+    logged = []
+    for compress in (False, True):
+        with hedgerow.open(tmp_path / str(compress), memory=8 << 20, compress_log=compress) as db:
+            db.put(b"key", bytes(1000))
+            logged.append(db.stats()["log_bytes"])
+        with hedgerow.open(tmp_path / str(compress), memory=8 << 20) as db:
+            assert db[b"key"] == bytes(1000)
+    assert logged[1] < logged[0] / 5
+
+
 def test_checkpoints_and_backups_are_databases(db: Database, tmp_path: Path) -> None:
     db.update({b"%d" % i: b"v" * 1000 for i in range(1000)})
     db.checkpoint(tmp_path / "copy")

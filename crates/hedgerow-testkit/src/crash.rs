@@ -237,8 +237,10 @@ impl Harness {
     }
 
     fn builder(&mut self) -> hedgerow::Builder {
+        self.setup.compress_log = !self.setup.compress_log;
         let mut builder = Db::builder(DIR)
             .memory_budget(self.setup.budget_bytes)
+            .compress_log(self.setup.compress_log)
             .workers(self.setup.workers.unwrap_or(0))
             .merge_operator(Notes)
             .environment(self.environment())

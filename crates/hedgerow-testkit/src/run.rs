@@ -231,6 +231,7 @@ impl Runner {
             .listener(count)
             .merge_operator(Notes)
             .memory_budget(self.setup.budget_bytes)
+            .compress_log(self.setup.compress_log)
             .read_mode(self.setup.read_mode)
             .workers(self.setup.workers.unwrap_or(0))
             .worker_queue(3);

@@ -30,6 +30,8 @@ pub struct Setup {
     pub segment_bytes: Option<u64>,
     /// The limit of the log in bytes; `None` derives it.
     pub log_bytes_max: Option<u64>,
+    /// True if the log's records are compressed.
+    pub compress_log: bool,
     /// The way to read tables.
     pub read_mode: ReadMode,
     /// The number of workers for calls that can be asynchronous; `None` makes synchronous calls.
@@ -63,6 +65,7 @@ impl Setup {
             budget_bytes: 1 << 20,
             segment_bytes: Some(4 << 10),
             log_bytes_max: Some(32 << 10),
+            compress_log: seed % 2 == 1,
             read_mode: ReadMode::Pread,
             workers: None,
         }
@@ -208,13 +211,14 @@ impl fmt::Display for Setup {
         let workers = self.workers.map_or("none".into(), |n| n.to_string());
         write!(
             f,
-            " order={} partitions={} tuning={} budget={} segment={} log={} read={} workers={workers} {}",
+            " order={} partitions={} tuning={} budget={} segment={} log={} compress={} read={} workers={workers} {}",
             self.order,
             self.partitioning,
             self.self_tuning,
             self.budget_bytes,
             size(self.segment_bytes),
             size(self.log_bytes_max),
+            self.compress_log,
             self.read_mode,
             design_text(&self.design)
         )
@@ -241,6 +245,7 @@ impl FromStr for Setup {
                 Some(("budget", n)) => setup.budget_bytes = n.parse().map_err(|e| bad(&e))?,
                 Some(("segment", n)) => setup.segment_bytes = size(n).map_err(|e| bad(&e))?,
                 Some(("log", n)) => setup.log_bytes_max = size(n).map_err(|e| bad(&e))?,
+                Some(("compress", on)) => setup.compress_log = on.parse().map_err(|e| bad(&e))?,
                 Some(("read", mode)) => setup.read_mode = mode.parse().map_err(|e| bad(&e))?,
                 Some(("workers", "none")) => setup.workers = None,
                 Some(("workers", n)) => setup.workers = Some(n.parse().map_err(|e| bad(&e))?),

@@ -385,6 +385,7 @@ class Database(Keyspace):
         io_bytes_per_second: int | None = None,
         log_bytes_max: int | None = None,
         log_segment_bytes: int | None = None,
+        compress_log: bool = False,
         read_mode: str | None = None,
         level_paths: str | None = None,
     ) -> Self:
@@ -399,6 +400,7 @@ class Database(Keyspace):
             "io_bytes_per_second": io_bytes_per_second,
             "log_bytes_max": log_bytes_max,
             "log_segment_bytes": log_segment_bytes,
+            "compress_log": compress_log,
             "read_mode": read_mode,
             "level_paths": level_paths,
         }

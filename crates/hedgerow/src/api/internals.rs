@@ -89,7 +89,9 @@ pub fn log_segment(bytes: &[u8]) -> Result<()> {
 /// Any error of the bytes.
 pub fn log_operations(bytes: &[u8]) -> Result<()> {
     let (count, bytes) = bytes.split_first().unwrap_or((&0, &[]));
-    payload::ops(bytes, u32::from(*count)).try_for_each(|op| op.map(drop))
+    let mut raw = Vec::new();
+    let payload = payload::unpacked(bytes, &mut raw)?;
+    payload::ops(payload, u32::from(*count)).try_for_each(|op| op.map(drop))
 }
 
 /// Opens a table, reads it by key and from both ends, verifies and inspects it, with index and

@@ -79,6 +79,7 @@ pub(crate) struct OpenOptions {
     pub(crate) io_bytes_per_second: Option<u64>,
     pub(crate) log_bytes_max: Option<u64>,
     pub(crate) log_segment_bytes: Option<u64>,
+    pub(crate) compress_log: bool,
     pub(crate) listener: Option<Listener>,
     pub(crate) workers: usize,
     pub(crate) worker_queue_tasks: usize,
@@ -392,7 +393,7 @@ fn make_writer(
     let (log, tail) = Log::create(
         storage.clone(),
         &log_dir,
-        segment_bytes,
+        (segment_bytes, options.compress_log),
         survey.next_segment,
         next_seqno,
         Vec::new(),

@@ -7,7 +7,8 @@
 //! number has been applied.
 //!
 //! Cost of a put: two checksums and one copy of the record, one insertion into the memtable; no
-//! system call, and no I/O unless it is `Synced`.
+//! system call, and no I/O unless it is `Synced`. A compressed log costs the compression of the
+//! payload, too.
 
 mod covering;
 mod numbers;
@@ -36,13 +37,10 @@ use crate::tree::partition::Partition;
 use crate::tree::partition::ends::End;
 use crate::tree::version::SuperVersion;
 use crate::tree::wal::Reservation;
-use crate::tree::wal::payload::Payload;
+use crate::tree::wal::payload::{PAYLOAD_BYTES_MAX, Payload};
 pub(crate) use numbers::{UnloggedNumber, begin_rerouting, number_bulk_load, skip_number};
 use seal::{after_roll, seal_largest};
 pub(crate) use seal::{seal_all, seal_database};
-
-/// The largest batch, in bytes of its log record: a place in a segment has 32 bits.
-pub(crate) const BATCH_BYTES_MAX: usize = 1 << 30;
 
 /// One operation of a commit, routed.
 pub(crate) struct WriteOp<'a> {
@@ -163,9 +161,9 @@ pub(crate) fn commit(
     durability: Durability,
 ) -> Result<Outcome> {
     let writer = engine.writer()?;
-    if payload.bytes().len() > BATCH_BYTES_MAX {
+    if payload.bytes().len() > PAYLOAD_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "expected a batch of at most {BATCH_BYTES_MAX} bytes, found {} bytes",
+            "expected a batch of at most {PAYLOAD_BYTES_MAX} bytes, found {} bytes",
             payload.bytes().len()
         )));
     }
@@ -173,17 +171,17 @@ pub(crate) fn commit(
         engine,
         payload.bytes().len() + ops.len() * ENTRY_OVERHEAD_BYTES,
     )?;
-    let reserved = match reserve(engine, writer, ops, payload, condition)? {
+    debug_assert_eq!(payload.count() as usize, ops.len());
+    let logged = payload.logged(writer.log.compresses);
+    let reserved = match reserve(engine, writer, ops, logged.len(), condition)? {
         Ok(reserved) => reserved,
         Err(outcome) => return Ok(outcome),
     };
 
-    let written = writer.log.write(
-        &reserved.place,
-        payload.bytes(),
-        payload.count(),
-        reserved.first,
-    );
+    let written = writer
+        .log
+        .write(&reserved.place, &logged, payload.count(), reserved.first);
+    drop(logged);
     let mut crowded = Vec::new();
     if written.is_ok() {
         apply(&engine.publisher, ops, &reserved, &mut crowded);
@@ -249,7 +247,7 @@ fn reserve(
     engine: &Arc<Engine>,
     writer: &Writer,
     ops: &[WriteOp<'_>],
-    payload: &Payload,
+    logged_bytes: usize,
     condition: Condition<'_>,
 ) -> Result<std::result::Result<Reserved, Outcome>> {
     loop {
@@ -265,13 +263,10 @@ fn reserve(
             return Ok(Err(Outcome::Changed));
         }
         let last = SeqNo(state.next_seqno.0 + ops.len() as u64 - 1);
-        let (bytes, next, durable) = (
-            payload.bytes().len(),
-            state.next_seqno,
-            writer.log.durable(),
-        );
-        let Some(place) = state.tail.reserve(bytes, payload.count(), next, durable) else {
-            next_segment(engine, writer, state, bytes)?;
+        let (next, durable) = (state.next_seqno, writer.log.durable());
+        let count = ops.len() as u32;
+        let Some(place) = state.tail.reserve(logged_bytes, count, next, durable) else {
+            next_segment(engine, writer, state, logged_bytes)?;
             continue;
         };
         let Some(ticket) = engine.publisher.begin(last.0) else {

@@ -543,3 +543,42 @@ fn a_nearly_full_disk_is_filled_by_small_segments() {
     keyspace.put("k", "v").unwrap();
     assert_eq!(contents(&keyspace).len() as u64, count.unwrap() + 1);
 }
+
+#[test]
+fn a_compressed_log_is_shorter_and_loses_nothing() {
+    let run = |compress: bool| {
+        let disk = SimStorage::new(13);
+        let with = |disk: &SimStorage, compress| {
+            let builder = builder(disk).log_segment_bytes(4 << 10);
+            builder.compress_log(compress).open().unwrap()
+        };
+        let db = with(&disk, compress);
+        let keyspace = plain(&db);
+        let begin = db.create_slot("all", 64 << 20).unwrap();
+        let mut logged = 0;
+        for i in 0..300 {
+            keyspace.put(key(i % 150), [i as u8; 200]).unwrap();
+            let mut batch = db.batch();
+            batch.put(&keyspace, key(i + 1000), value(i)).unwrap();
+            batch.delete(&keyspace, key(i % 7)).unwrap();
+            batch.commit(Durability::Buffered).unwrap();
+            logged = db.stats().log_bytes;
+        }
+        db.sync().unwrap();
+        let expected = contents(&keyspace);
+        let fed = db.changes_since(begin).unwrap().map(Result::unwrap).count();
+        for disk in [disk.kill(), disk.crash()] {
+            // The option is only for new records: recovery reads both kinds.
+            let db = with(&disk, !compress);
+            assert_eq!(contents(&plain(&db)), expected);
+            plain(&db).put(b"later", [1; 200]).unwrap();
+            drop(db);
+            let db = with(&disk.kill(), compress);
+            assert_eq!(contents(&plain(&db)).len(), expected.len() + 1);
+        }
+        (logged, fed)
+    };
+    let (raw, compressed) = (run(false), run(true));
+    assert_eq!(compressed.1, raw.1, "changes");
+    assert!(compressed.0 < raw.0 * 6 / 10, "{compressed:?} and {raw:?}");
+}

@@ -70,6 +70,7 @@ impl Builder {
                 io_bytes_per_second: None,
                 log_bytes_max: None,
                 log_segment_bytes: None,
+                compress_log: false,
                 listener: None,
                 workers: 0,
                 worker_queue_tasks: asynchronous::QUEUE_TASKS_MAX,
@@ -126,6 +127,14 @@ impl Builder {
     /// by default.
     pub fn log_segment_bytes(mut self, bytes: u64) -> Builder {
         self.options.log_segment_bytes = Some(bytes);
+        self
+    }
+
+    /// Compresses the log's records with LZ4 where that saves an eighth; false by default. It saves
+    /// bytes of the device. A commit costs about 1 us more per KiB, and a buffer of its size. Every
+    /// opening reads both kinds of records, so the option may change.
+    pub fn compress_log(mut self, compress: bool) -> Builder {
+        self.options.compress_log = compress;
         self
     }
 

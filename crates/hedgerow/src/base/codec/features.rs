@@ -4,8 +4,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 
 use super::ByteReader;
 
-/// The version and the three sets of features in the header of a file. This version has no
-/// features.
+/// The version and the three sets of features in the header of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Features {
     pub(crate) version: u32,
@@ -48,13 +47,14 @@ impl Features {
         })
     }
 
-    /// Refuses a file that a program with `version` and no features cannot read.
-    pub(crate) fn check_readable(&self, what: &str, version: u32) -> Result<()> {
+    /// Refuses a file that a program with `version` and the incompatible features `known` cannot
+    /// read.
+    pub(crate) fn check_readable(&self, what: &str, version: u32, known: u32) -> Result<()> {
         check_version(what, version, self.version)?;
-        if self.incompatible != 0 {
+        let unknown = self.incompatible & !known;
+        if unknown != 0 {
             return Err(refused(format!(
-                "{what} uses unknown features {:#x}",
-                self.incompatible
+                "{what} uses unknown features {unknown:#x}"
             )));
         }
         Ok(())

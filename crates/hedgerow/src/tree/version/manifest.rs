@@ -332,7 +332,7 @@ pub(crate) fn decode_header(contents: &[u8]) -> Result<Features> {
     }
     let features = Features::decode(&mut reader)?;
     features
-        .check_readable("the manifest", VERSION)
+        .check_readable("the manifest", VERSION, 0)
         .map_err(|e| e.at_offset(0))?;
     Ok(features)
 }

@@ -69,6 +69,8 @@ pub(crate) struct Log {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
     segment_bytes: u64,
+    /// True if payloads are compressed where that saves an eighth.
+    pub(crate) compresses: bool,
     /// A [`LogPosition`]: everything before it is durable.
     durable: AtomicU64,
     sync: Mutex<SyncState>,
@@ -104,7 +106,7 @@ impl Log {
     pub(crate) fn create(
         storage: Arc<dyn Storage>,
         dir: &Path,
-        segment_bytes: u64,
+        (segment_bytes, compresses): (u64, bool),
         first_segment: u32,
         first_seqno: SeqNo,
         retired: Vec<(PathBuf, u64)>,
@@ -113,6 +115,7 @@ impl Log {
             storage,
             dir: dir.to_path_buf(),
             segment_bytes,
+            compresses,
             durable: AtomicU64::new(
                 LogPosition {
                     segment: first_segment,

@@ -20,6 +20,8 @@ pub(crate) const SHORT_HEADER_BYTES: usize = 12;
 pub(crate) const RECORD_ALIGN: usize = 4;
 /// The version of the log's format.
 pub(crate) const VERSION: u32 = 1;
+/// The incompatible feature of a segment whose payloads may be compressed.
+const COMPRESSED: u32 = 1;
 const MAGIC: [u8; 8] = *b"hedgelog";
 /// This bit in the place of a full record's payload size marks a short record.
 const SHORT: u32 = 1 << 31;
@@ -48,6 +50,12 @@ impl SegmentHeader {
             known_durable,
             first_seqno,
         }
+    }
+
+    /// The header of a segment whose payloads may be compressed, if `compresses`.
+    pub(crate) fn compressing(mut self, compresses: bool) -> Self {
+        self.features.incompatible = if compresses { COMPRESSED } else { 0 };
+        self
     }
 
     pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
@@ -82,7 +90,7 @@ impl SegmentHeader {
             return Ok(None);
         }
         let features = Features::decode(&mut reader)?;
-        features.check_readable("a log segment", VERSION)?;
+        features.check_readable("a log segment", VERSION, COMPRESSED)?;
         Ok(Some(SegmentHeader {
             features,
             segment: reader.u32("segment number")?,

@@ -14,7 +14,7 @@ use hedgerow_io::{RandomRead, ReadMode, Storage};
 use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
 
-use super::payload::{Ops, ops};
+use super::payload::{Ops, ops, unpacked};
 use super::record::{
     Form, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
     SHORT_HEADER_BYTES, SegmentHeader, decode_header, may_start,
@@ -23,11 +23,12 @@ use super::record::{
 /// The bytes read at once: enough that a device streams, small beside any budget.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// A record as it lies in the log.
+/// A record of the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(crate) offset: u32,
     pub(crate) header: RecordHeader,
+    /// The operations, decompressed. Where that fails, [`Record::ops`] is an error.
     pub(crate) payload: &'a [u8],
 }
 
@@ -47,6 +48,8 @@ pub(crate) struct SegmentReader {
     /// The offset at which the next record would start.
     offset: u32,
     window: Window,
+    /// The payload of the last record that was compressed.
+    raw: Vec<u8>,
 }
 
 impl SegmentReader {
@@ -65,6 +68,7 @@ impl SegmentReader {
             segment,
             header: None,
             offset: 0,
+            raw: Vec::new(),
         };
         let bytes = reader.bytes_at(0, SEGMENT_HEADER_BYTES)?;
         let header = SegmentHeader::decode(bytes.unwrap_or_default(), segment)
@@ -107,7 +111,8 @@ impl SegmentReader {
         self.offset = header.end(offset) as u32;
         // The window holds a valid record completely.
         let record = self.window.rest(offset as usize);
-        let payload = header.payload(record).unwrap_or_default();
+        let logged = header.payload(record).unwrap_or_default();
+        let payload = unpacked(logged, &mut self.raw).unwrap_or(logged);
         Ok(Some(Record {
             offset,
             header,

@@ -181,8 +181,9 @@ impl Log {
                 created => created?,
             },
         };
-        let header = SegmentHeader::new(next.number, self.durable(), next_seqno).encode();
-        file.write_at(0, &header)?;
+        let header = SegmentHeader::new(next.number, self.durable(), next_seqno);
+        let header = header.compressing(self.compresses);
+        file.write_at(0, &header.encode())?;
         // The former bytes of the file at the place of the first record must not be taken for a
         // record of this segment by the next reader, checksum or not.
         file.write_at(SEGMENT_HEADER_BYTES as u64, &[0; RECORD_HEADER_BYTES])?;

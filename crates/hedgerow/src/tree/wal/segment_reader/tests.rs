@@ -57,7 +57,11 @@ impl Image {
         let mut payload = Payload::new();
         let number = self.starts.len() as u8;
         payload.put(PartitionId(1), &[b'k', number], &vec![number; value_bytes]);
-        let payload = payload.bytes();
+        self.append_payload(form, payload.bytes(), durable);
+    }
+
+    fn append_payload(&mut self, form: Form, payload: &[u8], durable: LogPosition) {
+        let number = self.starts.len() as u8;
         let here = at(self.segment, self.end as u32);
         let seqno = SeqNo(1 + u64::from(number));
         let header = match form {
@@ -132,6 +136,47 @@ fn records_come_back_in_order() {
         numbers.push(record.header.first_seqno.0);
     }
     assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[test]
+fn compressed_records_come_back_as_they_were() {
+    let values: [&[u8]; 4] = [&[7; 300], b"short", &[8; 5000], &[9; 3 * CHUNK_BYTES]];
+    let mut image = Image::new(SEGMENT, 1 << 20);
+    for (i, value) in values.iter().enumerate() {
+        let mut payload = Payload::new();
+        payload.put(PartitionId(1), b"k", value);
+        let logged = payload.logged(true);
+        assert_eq!(logged.len() < payload.bytes().len() / 2, i != 1);
+        assert_eq!(&*payload.logged(false), payload.bytes());
+        let form = Form::shortest(logged.len(), 1, i as u64);
+        image.append_payload(form, &logged, at(SEGMENT, 64));
+    }
+    let mut reader = image.reader();
+    for value in values {
+        let record = reader.next().unwrap().unwrap();
+        let ops: Vec<_> = record.ops().map(|op| op.unwrap().value).collect();
+        assert_eq!(ops, [value]);
+    }
+    assert!(reader.next().unwrap().is_none());
+}
+
+/// Their checksums hold, so somebody made them.
+#[test]
+fn records_that_cannot_be_decompressed_are_corruption() {
+    let mut payload = Payload::new();
+    payload.put(PartitionId(1), b"k", &[7; 300]);
+    let good = payload.logged(true).into_owned();
+    let sizes = [0u32, 1, 300, u32::MAX].map(u32::to_le_bytes);
+    let resized = sizes.map(|size| [&good[..1], &size, &good[5..]].concat());
+    let cut = (1..good.len()).map(|bytes| good[..bytes].to_vec());
+    for bad in resized.into_iter().chain(cut) {
+        let mut image = Image::new(SEGMENT, 4096);
+        image.append_payload(Form::Full, &bad, at(SEGMENT, 64));
+        let mut reader = image.reader();
+        let record = reader.next().unwrap().unwrap();
+        let error = record.ops().next().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
 }
 
 #[test]
@@ -248,7 +293,7 @@ fn a_recycled_segment_does_not_replay_its_former_life() {
 #[test]
 fn a_segment_of_a_later_version_is_refused() {
     let mut header = SegmentHeader::new(SEGMENT, at(1, 0), SeqNo(1));
-    header.features.incompatible = 1;
+    header.features.incompatible = 2;
     let error = reader_of(&header.encode(), SEGMENT).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FormatVersion);
     assert_eq!(error.path(), Some(Path::new(PATH)));

@@ -43,8 +43,8 @@ public final class Options {
 
     /**
      * An option by its name, as text: {@code memory_budget=64MiB}, {@code level_paths},
-     * {@code log_bytes_max}, {@code io_bytes_per_second}, {@code read_mode} and more. It is checked
-     * when the database is opened.
+     * {@code log_bytes_max}, {@code compress_log}, {@code io_bytes_per_second}, {@code read_mode}
+     * and more. It is checked when the database is opened.
      */
     public Options set(String name, String value) {
         values.put(name, value);

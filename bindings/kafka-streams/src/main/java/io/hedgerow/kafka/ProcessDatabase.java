@@ -28,7 +28,10 @@ final class ProcessDatabase implements AutoCloseable {
     static final String MEMORY = "hedgerow.memory.bytes";
     /** The directory of the database. */
     static final String DIRECTORY = "hedgerow.dir";
-    /** The compression of tables: {@code none}, {@code lz4} or {@code zstd}. */
+    /**
+     * The compression of tables: {@code none}, {@code lz4} or {@code zstd}. With {@code none} the
+     * log is not compressed either.
+     */
     static final String COMPRESSION = "hedgerow.compression";
 
     /** The order of keys and the partitioning of a store: {@code hedgerow.layout.<store>}. */
@@ -74,6 +77,8 @@ final class ProcessDatabase implements AutoCloseable {
         if (memory != null) {
             options.memoryBudget(Long.parseLong(memory.toString()));
         }
+        boolean compresses = !"none".equals(String.valueOf(configs.get(COMPRESSION)));
+        options.set("compress_log", Boolean.toString(compresses));
         ProcessDatabase database =
                 new ProcessDatabase(SharedHedgerow.open(directory(context), options), configs);
         database.sweep();
