@@ -1,7 +1,7 @@
 //! Checkpoints: one number, links, and a database like any other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
@@ -152,9 +152,14 @@ fn checkpoint_beside_writers_holds_one_moment() {
         .keyspace_with("b", Layout::sorted().hash(3), small())
         .unwrap();
     let done = AtomicBool::new(false);
+    // Copies take longer the more there is, so a writer without a bound would outrun them.
+    let keys_max = AtomicU64::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
             for i in 0..u64::MAX {
+                while i >= keys_max.load(Ordering::Relaxed) && !done.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
                 let mut batch = db.batch();
                 batch.put(&a, key(i), value(i)).unwrap();
                 // The second keyspace is flushed more often than the first.
@@ -166,6 +171,7 @@ fn checkpoint_beside_writers_holds_one_moment() {
             }
         });
         for n in 0..12 {
+            keys_max.fetch_add(2000, Ordering::Relaxed);
             let before = db.stats().puts / 2;
             db.checkpoint(format!("/copy-{n}")).unwrap();
             let copy = open_at(&disk, &format!("/copy-{n}"));
