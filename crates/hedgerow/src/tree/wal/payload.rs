@@ -2,7 +2,6 @@
 //! or compresses. Pure; nothing here panics on bytes from disk.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 
 use crate::base::codec::compress::{self, Compressor};
 use crate::base::codec::{ByteReader, varint};
@@ -18,11 +17,6 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 1 << 30;
 const COMPRESSED: u8 = 0x0F;
 /// A shorter payload is not worth the time.
 const COMPRESSED_BYTES_MIN: usize = 64;
-
-thread_local! {
-    /// Its table takes 8 KiB, too much to make for each commit.
-    static COMPRESSOR: RefCell<Compressor> = RefCell::new(Compressor::new(Compression::Lz4));
-}
 
 /// The longest encoding of an operation without its key and value: kind and flags, partition, two
 /// lengths.
@@ -81,8 +75,10 @@ impl Payload {
     /// compression: about 1 us per KiB; a buffer of the payload's size, which no budget counts.
     pub(crate) fn logged(&self, compresses: bool) -> Cow<'_, [u8]> {
         if compresses && self.bytes.len() >= COMPRESSED_BYTES_MIN {
+            // One that was used before would make other bytes of the same payload.
+            let mut compressor = Compressor::new(Compression::Lz4);
             let mut packed = Vec::new();
-            let code = COMPRESSOR.with_borrow_mut(|it| it.compress(&self.bytes, &mut packed));
+            let code = compressor.compress(&self.bytes, &mut packed);
             if code == compress::LZ4 {
                 packed.insert(0, COMPRESSED);
                 return Cow::Owned(packed);
