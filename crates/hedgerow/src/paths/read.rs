@@ -315,15 +315,9 @@ pub(crate) struct TableLookup<'v, 'a> {
     at: &'a mut Position,
 }
 
-/// A lookup remembers the table of the newest run in this many levels. Deeper trees are rare.
-const REMEMBERED_LEVELS: usize = 8;
-
 /// The position of a lookup, without its version.
 #[derive(Default)]
 pub(crate) struct Position {
-    /// The place of the table in the newest run of each level; most levels have one run. The outer
-    /// `None`: it was not searched. The inner `None`: no table of the run may hold the key.
-    first_tables: [Option<Option<u32>>; REMEMBERED_LEVELS],
     level: usize,
     group: Option<GroupPosition>,
     asked: Option<AskedAt>,
@@ -377,13 +371,12 @@ impl<'v, 'a> TableLookup<'v, 'a> {
     }
 
     /// Prefetches the cache lines that every filter on the lookup path will probe, so that their
-    /// misses overlap instead of adding up. Remembers the tables that it finds. Cost: for each run
-    /// without a filter over several runs, a search among its tables; one to five cache lines for
-    /// each filter.
-    fn touch_filters(&mut self) {
+    /// misses overlap instead of adding up. Cost: for each run without a filter over several runs,
+    /// a search among its tables; one to five cache lines for each filter.
+    fn touch_filters(&self) {
         let Query { key, hash, .. } = self.query;
         // Large levels, whose filters are seldom in a cache, have the most time to come.
-        for (number, level) in self.version.levels.iter().enumerate().rev() {
+        for level in self.version.levels.iter().rev() {
             if level.is_empty() {
                 continue;
             }
@@ -393,15 +386,9 @@ impl<'v, 'a> TableLookup<'v, 'a> {
             if !group.filters.probes.is_empty() {
                 continue;
             }
-            for (age, run) in group.runs.iter().enumerate() {
-                let place = run.place_for(key);
-                if let Some(at) = place {
+            for run in &group.runs {
+                if let Some(at) = run.place_for(key) {
                     run.tables[at].touch(hash);
-                }
-                if age == 0
-                    && let Some(first) = self.at.first_tables.get_mut(number)
-                {
-                    *first = Some(place.map(|at| at as u32));
                 }
             }
         }
@@ -588,10 +575,7 @@ impl<'v, 'a> TableLookup<'v, 'a> {
             while let Some(run) = at.runs.take_newest() {
                 at.run = run;
                 let tables = &group.runs[run];
-                let table = match position.first_tables.get(position.level) {
-                    Some(Some(first)) if run == 0 => first.map(|at| at as usize),
-                    _ => tables.place_for(key),
-                };
+                let table = tables.place_for(key);
                 let place = RunPlace {
                     level: position.level,
                     group: at.number,
