@@ -555,15 +555,14 @@ fn a_compressed_log_is_shorter_and_loses_nothing() {
         let db = with(&disk, compress);
         let keyspace = plain(&db);
         let begin = db.create_slot("all", 64 << 20).unwrap();
-        let mut logged = 0;
         for i in 0..300 {
             keyspace.put(key(i % 150), [i as u8; 200]).unwrap();
             let mut batch = db.batch();
             batch.put(&keyspace, key(i + 1000), value(i)).unwrap();
             batch.delete(&keyspace, key(i % 7)).unwrap();
             batch.commit(Durability::Buffered).unwrap();
-            logged = db.stats().log_bytes;
         }
+        let logged = db.stats().log_bytes;
         db.sync().unwrap();
         let expected = contents(&keyspace);
         let fed = db.changes_since(begin).unwrap().map(Result::unwrap).count();
