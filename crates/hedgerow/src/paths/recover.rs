@@ -393,7 +393,8 @@ fn make_writer(
     let (log, tail) = Log::create(
         storage.clone(),
         &log_dir,
-        (segment_bytes, options.compress_log),
+        segment_bytes,
+        options.compress_log,
         survey.next_segment,
         next_seqno,
         Vec::new(),

@@ -67,8 +67,8 @@ impl<'s, T: Facts> Planner<'s, T> {
     /// Merges the newest idle runs into one that keeps the number of the newest. The choice ends at
     /// a run larger than all newer ones together, so that no byte is merged again and again. Runs
     /// without overlap, of keys written in order, wait until they are twice as many: a key is in at
-    /// most one of them, and they may go down unchanged as soon as the earlier runs are down. Then
-    /// their tables move into one run.
+    /// most one of them, and they may go down unchanged as soon as the earlier runs are down. When
+    /// they are that many, their tables move into one run, unread.
     fn runs_together(&self) -> Option<Plan> {
         let runs_max = self.target(0).runs_max() as usize;
         let runs = self.runs();

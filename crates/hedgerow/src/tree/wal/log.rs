@@ -106,7 +106,8 @@ impl Log {
     pub(crate) fn create(
         storage: Arc<dyn Storage>,
         dir: &Path,
-        (segment_bytes, compresses): (u64, bool),
+        segment_bytes: u64,
+        compresses: bool,
         first_segment: u32,
         first_seqno: SeqNo,
         retired: Vec<(PathBuf, u64)>,

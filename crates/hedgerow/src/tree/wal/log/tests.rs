@@ -12,7 +12,7 @@ fn a_segment_of_a_dropped_partition_is_needed_until_its_commits_are_published() 
     let dir = Path::new("log");
     storage.create_dir_all(dir).unwrap();
     let (log, mut tail) =
-        Log::create(storage, dir, (4 << 10, false), 1, SeqNo(1), Vec::new()).unwrap();
+        Log::create(storage, dir, 4 << 10, false, 1, SeqNo(1), Vec::new()).unwrap();
     let latest = Arc::new(CachePadded(AtomicU64::new(7)));
     tail.touch(PartitionId(3), &latest);
     let durable = log.durable();
@@ -31,7 +31,7 @@ fn records_say_what_is_durable_once() {
     let dir = Path::new("log");
     storage.create_dir_all(dir).unwrap();
     let (log, mut tail) =
-        Log::create(storage, dir, (64 << 10, false), 1, SeqNo(1), Vec::new()).unwrap();
+        Log::create(storage, dir, 64 << 10, false, 1, SeqNo(1), Vec::new()).unwrap();
     let mut seqno = 1;
     let mut durable = log.durable();
     let mut reserve = |tail: &mut Tail, durable| {
