@@ -29,19 +29,29 @@ pub(crate) fn bytes_for(keys: usize, bits_per_key: f32) -> usize {
     ((bits / 8.0).ceil() as usize).max(BYTES_MIN)
 }
 
-/// The bits of a key, from the low half of its hash.
+/// The powers of the constant by which the bits of a key differ. With a table of them no product
+/// waits for the one before it.
+const POWERS: [u64; PROBES_MAX as usize] = {
+    let mut powers = [1; PROBES_MAX as usize];
+    let mut at = 1;
+    while at < powers.len() {
+        powers[at] = REMIX.wrapping_mul(powers[at - 1]);
+        at += 1;
+    }
+    powers
+};
+
+/// The bits that some powers give a key, from the low half of its hash.
 #[inline]
-fn bits(low: u64, filter_bytes: usize, probes: u8) -> impl Iterator<Item = usize> {
-    let filter_bits = filter_bytes as u64 * 8;
-    let words = std::iter::successors(Some(low), |word| Some(word.wrapping_mul(REMIX)));
-    words
-        .map(move |word| ((u128::from(word) * u128::from(filter_bits)) >> 64) as usize)
-        .take(usize::from(probes))
+fn bits(low: u64, filter_bytes: usize, powers: &[u64]) -> impl Iterator<Item = usize> {
+    let filter_bits = filter_bytes as u128 * 8;
+    let words = powers.iter().map(move |power| low.wrapping_mul(*power));
+    words.map(move |word| ((u128::from(word) * filter_bits) >> 64) as usize)
 }
 
 /// Adds a key to a filter.
 pub(crate) fn add(filter: &mut [u8], low: u64, probes: u8) {
-    for bit in bits(low, filter.len(), probes) {
+    for bit in bits(low, filter.len(), &POWERS[..usize::from(probes)]) {
         filter[bit / 8] |= 1 << (bit % 8);
     }
 }
@@ -57,12 +67,9 @@ pub(crate) fn may_hold(filter: &[u8], low: u64, probes: u8) -> bool {
     if filter.is_empty() {
         return false;
     }
-    let first = bits(low, filter.len(), probes).take(PROBES_TOGETHER);
-    let has_first = first.fold(true, |all, bit| all & is_set(bit));
-    has_first
-        && bits(low, filter.len(), probes)
-            .skip(PROBES_TOGETHER)
-            .all(is_set)
+    let (first, rest) = POWERS[..usize::from(probes)].split_at(PROBES_TOGETHER.min(probes.into()));
+    let has_first = bits(low, filter.len(), first).fold(true, |all, bit| all & is_set(bit));
+    has_first && bits(low, filter.len(), rest).all(is_set)
 }
 
 #[cfg(test)]

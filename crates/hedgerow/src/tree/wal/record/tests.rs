@@ -211,3 +211,15 @@ fn the_documented_bytes_are_the_bytes() {
     );
     crate::base::codec::hex::check_documented("wal.md", &bytes);
 }
+
+/// The compressed payload of `docs/format/wal.md`.
+#[test]
+fn the_documented_compressed_payload_is_what_is_written() {
+    let mut payload = Payload::new();
+    payload.put(PartitionId(3), b"ivy", &[b'a'; 100]);
+    let documented = crate::table::testing::documented_bytes(
+        include_str!("../../../../../../docs/format/wal.md"),
+        "compressed payload",
+    );
+    crate::table::testing::assert_bytes(&payload.logged(true), &documented);
+}
