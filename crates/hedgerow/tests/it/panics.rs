@@ -112,6 +112,27 @@ fn a_flush_that_panics_is_tried_again() {
     assert_eq!(contents(&keyspace), expected);
 }
 
+/// `compact` carries merges out on the thread that calls it.
+#[test]
+fn a_merge_that_panics_inside_of_compact_is_tried_again() {
+    let disk = Panicking::new(SimStorage::new(12));
+    let db = disk.builder().open().unwrap();
+    let keyspace = db.keyspace_with("k", Layout::sorted(), tiering(8)).unwrap();
+    let mut expected = Contents::new();
+    for part in [0..200, 100..300] {
+        fill(&keyspace, part, &mut expected);
+        keyspace.flush().unwrap();
+    }
+    disk.arm(Some(("create", "/tables/")));
+    for _ in 0..3 {
+        assert_eq!(kind(keyspace.compact::<&[u8]>(..)), ErrorKind::Io);
+    }
+    disk.arm(None);
+    assert!(db.stats().panics >= 3);
+    keyspace.compact::<&[u8]>(..).unwrap();
+    assert_eq!(contents(&keyspace), expected);
+}
+
 #[test]
 fn a_merge_that_panics_is_tried_again() {
     let disk = Panicking::new(SimStorage::new(2));

@@ -104,6 +104,9 @@ fn take_number(engine: &Arc<Engine>, inside: impl FnOnce(SeqNo)) -> Result<Unlog
             continue;
         };
         state.next_seqno = SeqNo(seqno.0 + 1);
+        if mark.is_some() {
+            state.tail.touch_mark(seqno);
+        }
         inside(seqno);
         return Ok(UnloggedNumber {
             engine,

@@ -97,6 +97,13 @@ impl Tail {
         self.touched.push((partition, latest.clone()));
     }
 
+    /// Registers a record of this number that belongs to no partition. The segment stays until the
+    /// number is published, which happens after the record is written.
+    pub(crate) fn touch_mark(&mut self, seqno: SeqNo) {
+        let latest = Arc::new(CachePadded(AtomicU64::new(seqno.0)));
+        self.touched.push((PartitionId::NONE, latest));
+    }
+
     /// Returns the place that was taken last.
     pub(crate) fn give_back(&mut self, place: Reservation) {
         debug_assert!(

@@ -24,6 +24,24 @@ fn a_segment_of_a_dropped_partition_is_needed_until_its_commits_are_published() 
     assert_eq!(log.first_needed(SeqNo(7), is_dropped), 2);
 }
 
+/// A mark is written when its number is published, long after its place was taken.
+#[test]
+fn a_segment_with_a_mark_is_needed_until_its_number_is_published() {
+    let storage = Arc::new(SimStorage::new(1));
+    let dir = Path::new("log");
+    storage.create_dir_all(dir).unwrap();
+    let (log, mut tail) =
+        Log::create(storage, dir, 4 << 10, false, 1, SeqNo(1), Vec::new()).unwrap();
+    let durable = log.durable();
+    let _mark = tail.reserve(7, 1, SeqNo(7), durable).unwrap();
+    tail.touch_mark(SeqNo(7));
+    log.prepare_spare(0, SeqNo(8)).unwrap();
+    assert!(log.roll(&mut tail, 0, SeqNo(8)).unwrap());
+    let all_flushed = |_: PartitionId| None;
+    assert_eq!(log.first_needed(SeqNo(6), all_flushed), 1);
+    assert_eq!(log.first_needed(SeqNo(7), all_flushed), 2);
+}
+
 /// A small record says what is durable only if that changed, or none did in its 4 KiB.
 #[test]
 fn records_say_what_is_durable_once() {
