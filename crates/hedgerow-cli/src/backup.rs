@@ -1,14 +1,16 @@
 //! `hedgerow backup`: backups of databases, also of one that another process has open.
 
 use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
 use clap::ValueHint;
 use hedgerow_copies::backup::{Backup, Options, Progress, Repository};
+use indicatif::HumanDuration;
 use serde_json::{Value, json};
 
 use crate::arguments;
 use crate::database::DatabaseArguments;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, bytes, counted, progress_bytes};
 
@@ -119,7 +121,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         What::List { repository } => {
             let backups = repository.open().list()?;
             for backup in &backups {
-                output.line(format_args!("{}", described(backup)));
+                let made = UNIX_EPOCH + Duration::from_secs(backup.made_unix_seconds);
+                // A clock that went back makes it a backup of now.
+                let age = HumanDuration(made.elapsed().unwrap_or_default());
+                let (id, contents) = (backup.id, contents(backup));
+                output.line(format_args!("backup {id}, made {age} ago: {contents}"));
             }
             let backups: Vec<Value> = backups.iter().map(object).collect();
             output.object(&json!({ "backups": backups }));
@@ -128,7 +134,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             let found = with_bar("checking", |go_on| {
                 repository.open().verify(choice.backup, go_on)
             })?;
-            output.line(format_args!("{} is whole", described(&found)));
+            let (id, contents) = (found.id, contents(&found));
+            output.line(format_args!("backup {id} is whole: {contents}"));
             output.object(&object(&found));
         }
         What::Restore {
@@ -139,8 +146,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             let restored = with_bar("restoring", |go_on| {
                 repository.open().restore(choice.backup, destination, go_on)
             })?;
-            let (backup, to) = (described(&restored), destination.display());
-            output.line(format_args!("restored {backup} to {to}"));
+            let (id, to) = (restored.id, destination.display());
+            let contents = contents(&restored);
+            output.line(format_args!("restored backup {id} to {to}: {contents}"));
             output.object(&object(&restored));
         }
         What::Prune { repository, keep } => {
@@ -168,6 +176,11 @@ fn create(
     quick: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let place = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    if place(&repository.repository).starts_with(place(&database.db)) {
+        let message = "expected a directory outside of the database for backups, found one inside";
+        return Err(Failure::new(Exit::Usage, message));
+    }
     let mut options = Options::default().bytes_per_second(rate.unwrap_or(0));
     if quick {
         options = options.quick();
@@ -179,8 +192,11 @@ fn create(
             go_on(progress)
         })
     })?;
-    let copied = bytes(copied_bytes);
-    output.line(format_args!("made {}, copied {copied}", described(&made)));
+    let (id, copied) = (made.id, bytes(copied_bytes));
+    let contents = contents(&made);
+    output.line(format_args!(
+        "made backup {id}: {contents}, copied {copied}"
+    ));
     let mut object = object(&made);
     object["copied_bytes"] = json!(copied_bytes);
     output.object(&object);
@@ -203,10 +219,10 @@ fn with_bar(
     Ok(done?)
 }
 
-fn described(backup: &Backup) -> String {
+fn contents(backup: &Backup) -> String {
     let files = counted(backup.files.len() as u64, "file");
-    let (id, size, last) = (backup.id, bytes(backup.bytes()), backup.last);
-    format!("backup {id}: {size} in {files}, up to write {last}")
+    let (size, last) = (bytes(backup.bytes()), backup.last);
+    format!("{size} in {files}, up to write {last}")
 }
 
 fn object(backup: &Backup) -> Value {

@@ -28,6 +28,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 ///
 /// The database keeps them for a slot, which `slot create` makes. Another process may have it open.
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "hedgerow changes [OPTIONS] --db <DIR> <--since <NUMBER>|--slot <NAME>>"
+)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::database::EntryArguments;
 use crate::encoding;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::range::RangeArguments;
 
@@ -20,6 +20,9 @@ Example:
 ///
 /// The keys need not exist. The cost of a range does not depend on the keys in it.
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "hedgerow del [OPTIONS] --db <DIR> <KEY>...\n       hedgerow del [OPTIONS] --db <DIR> <--from <KEY>|--to <KEY>|--prefix <KEY>>"
+)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -34,12 +37,17 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let encoding = arguments.entries.encoding.choice();
+    let range = arguments.range.range(encoding)?;
+    if range.prefix() == Some(b"") {
+        let message =
+            "expected a prefix of at least one byte, found none: `hedgerow clear` deletes all keys";
+        return Err(Failure::new(Exit::Usage, message));
+    }
     let (db, keyspace) = arguments.entries.keyspace.open_to_write()?;
     let mut batch = db.batch();
     for key in &arguments.keys {
         batch.delete(&keyspace, encoding.argument(key)?)?;
     }
-    let range = arguments.range.range(encoding)?;
     let has_range = !range.is_everything();
     if let Some(prefix) = range.prefix() {
         batch.delete_prefix(&keyspace, prefix)?;

@@ -50,6 +50,7 @@ mod interrupt;
 mod output;
 mod range;
 mod records;
+mod standard_input;
 mod transfer;
 mod trees;
 

@@ -130,9 +130,9 @@ impl Output {
     pub(crate) fn end_screen(&mut self) {
         if let Some(screen) = self.screen.take().filter(|it| it.lines_hidden > 0) {
             let lines = counted(screen.lines_hidden, "more line");
-            self.write(format_args!(
-                "… {lines}: make the terminal larger, or leave out --watch"
-            ));
+            let said = format!("… {lines}: make the terminal larger, or leave out --watch");
+            let said = console::truncate_str(&said, screen.columns, "…");
+            self.write(format_args!("{said}"));
         }
     }
 

@@ -1,7 +1,7 @@
 //! `hedgerow put KEY VALUE`: puts one key.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use hedgerow::VALUE_BYTES_MAX;
@@ -10,8 +10,9 @@ use serde_json::json;
 use crate::creation::CreationArguments;
 use crate::database::EntryArguments;
 use crate::encoding;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output::Output;
+use crate::standard_input::StandardInput;
 
 const EXAMPLE: &str = "\
 Example:
@@ -57,9 +58,13 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// Reads standard input, at most one byte more than a value may have.
 fn standard_input() -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let mut input = io::stdin().lock().take(VALUE_BYTES_MAX as u64 + 1);
-    input
-        .read_to_end(&mut bytes)
-        .map_err(|e| Failure::io("read", Path::new("standard input"), &e))?;
+    let mut input = StandardInput::open()?;
+    let read = (&mut input)
+        .take(VALUE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut bytes);
+    if input.is_interrupted() {
+        return Err(Failure::new(Exit::Interrupted, "ended by Ctrl-C"));
+    }
+    read.map_err(|e| Failure::io("read", Path::new("standard input"), &e))?;
     Ok(bytes)
 }

@@ -18,7 +18,8 @@ use rustyline::{Config, Context, Editor, Helper};
 
 use crate::CommandLine;
 use crate::exit::{Exit, Failure};
-use crate::records;
+use crate::interrupt::Interrupt;
+use crate::{records, standard_input};
 
 const EXAMPLE: &str = "\
 Example:
@@ -29,10 +30,13 @@ Example:
 In the shell:
   put ada 1815          any command of `hedgerow`, without --db; `help` lists them
   use drafts            the keyspace of the lines that follow
-  exit                  ends, as Ctrl-D does";
+  exit                  ends, as Ctrl-D does
+Ctrl-C ends a command that can end early.";
 
 /// The commands of the shell itself.
 const OWN: [&str; 3] = ["use", "exit", "quit"];
+/// The commands that make a database of their own. That of the shell is not for them.
+const WITHOUT_DATABASE: [&str; 3] = ["advise", "bench", "tour"];
 
 /// Runs commands on one database: at a prompt with history and completion, from a file, or a pipe.
 ///
@@ -68,7 +72,10 @@ pub(crate) fn run(arguments: &Arguments, json: bool) -> Result<(), Failure> {
             session.run_lines(BufReader::new(opened))
         }
         None if io::stdin().is_terminal() => session.prompt(),
-        None => session.run_lines(io::stdin().lock()),
+        None => {
+            standard_input::has_commands();
+            session.run_lines(io::stdin().lock())
+        }
     }
 }
 
@@ -115,19 +122,23 @@ impl Session {
         eprintln!("`help` lists the commands, `use NAME` changes the keyspace, `exit` ends.");
         loop {
             match editor.readline(&format!("{}> ", self.keyspace)) {
-                Ok(line) => match self.run_line(&line) {
-                    Ok(Next::Line) => {}
-                    Ok(Next::End) => break,
-                    Err(failure) => drop(failure.report(self.json)),
-                },
+                Ok(line) => {
+                    if let Some(file) = &history {
+                        // A history that cannot be kept is no failure of a command.
+                        let _ = editor.save_history(file);
+                    }
+                    // The first Ctrl-C ends no shell.
+                    Interrupt::listen()?;
+                    match self.run_line(&line) {
+                        Ok(Next::Line) => {}
+                        Ok(Next::End) => break,
+                        Err(failure) => drop(failure.report(self.json)),
+                    }
+                }
                 Err(ReadlineError::Interrupted) => {}
                 Err(ReadlineError::Eof) => break,
                 Err(error) => return Err(failed(error)),
             }
-        }
-        if let Some(file) = &history {
-            // A history that cannot be kept is no failure of a command.
-            let _ = editor.save_history(file);
         }
         Ok(())
     }
@@ -167,8 +178,11 @@ impl Session {
         };
         let mut all = vec!["hedgerow".to_owned()];
         all.extend(words[..depth].iter().map(|it| (*it).to_owned()));
+        let has_own = words
+            .first()
+            .is_some_and(|it| WITHOUT_DATABASE.contains(it));
         for (flag, value) in [("db", &self.db), ("keyspace", &self.keyspace)] {
-            if lacks(flag) {
+            if !has_own && lacks(flag) {
                 all.push(format!("--{flag}={value}"));
             }
         }
@@ -270,5 +284,9 @@ mod tests {
             "hedgerow get --db=people --keyspace=other a"
         );
         assert_eq!(line(&["help", "get"]), "hedgerow help get");
+        assert_eq!(
+            line(&["bench", "fillrandom", "--num", "5"]),
+            "hedgerow bench fillrandom --num 5"
+        );
     }
 }

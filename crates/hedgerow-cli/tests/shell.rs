@@ -159,8 +159,15 @@ fn count(n: u32) -> String {
     }
 }
 
+/// Ctrl-C comes while the input has nothing more, or has a line that it has cut.
 #[test]
 fn ctrl_c_keeps_what_is_loaded() {
+    for more in [None, Some(&b"c\t3"[..])] {
+        load_and_interrupt(more);
+    }
+}
+
+fn load_and_interrupt(more: Option<&[u8]>) {
     let place = Place::new();
     let mut command = command(&["load", "--format", "tsv"]);
     command.env("HEDGEROW_DB", place.db()).stdin(Stdio::piped());
@@ -173,20 +180,55 @@ fn ctrl_c_keeps_what_is_loaded() {
         std::thread::yield_now();
     }
     kill_process(Pid::from_child(&load), Signal::INT).unwrap();
-    // Whatever of this is read, the end comes first or the flag is seen before the next line.
-    let _ = input.write_all(b"c\t3\n");
-    drop(input);
-    let output = load.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let kept = place.text("count", &NONE);
-    match output.status.code() {
-        Some(130) => {
-            let says = format!("`--skip {}` goes on there", kept.trim());
-            assert!(said.contains("ended by Ctrl-C; loaded "), "{said}");
-            assert!(said.contains(&says), "{said}, {kept}");
+    let open = match more {
+        Some(more) => {
+            let _ = input.write_all(more);
+            drop(input);
+            None
         }
-        code => panic!("{code:?}: {said}"),
+        None => Some(input),
+    };
+    let output = load.wait_with_output().unwrap();
+    drop(open);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    let kept = place.text("scan", &NONE);
+    assert!("a\t1\nb\t2\n".starts_with(&kept), "{kept}");
+    let says = match kept.lines().count() {
+        0 => "; nothing was loaded".to_owned(),
+        count => format!("`--skip {count}` goes on there"),
+    };
+    assert!(said.contains("ended by Ctrl-C"), "{said}");
+    assert!(said.contains(&says), "{said}, {kept}");
+}
+
+#[test]
+fn no_command_takes_the_commands_of_a_shell_for_data() {
+    let place = Place::new();
+    for line in ["put k -", "load", "load -"] {
+        let output = shell(&place.db(), &format!("put a 1\n{line}\nput b 2\n"), &[]);
+        fails_saying(&output, 2, &["line 2: ", "the commands of this shell"]);
     }
+    assert_eq!(place.text("scan", &NONE), "a\t1\n");
+}
+
+#[test]
+fn an_empty_prefix_deletes_nothing() {
+    let place = Place::new();
+    place.text("put", &["a", "1"]);
+    let output = place.run("del", &["--prefix", ""]);
+    fails_saying(&output, 2, &["at least one byte", "`hedgerow clear`"]);
+    assert_eq!(place.text("scan", &NONE), "a\t1\n");
+}
+
+#[test]
+fn backups_lie_outside_of_their_database() {
+    let place = Place::new();
+    place.text("put", &["a", "1"]);
+    let (db, inside) = (place.db(), place.db().join("backups"));
+    let [db, inside] = [&db, &inside].map(|it| it.to_str().unwrap());
+    let output = hedgerow(&["backup", "create", "--db", db, inside]);
+    fails_saying(&output, 2, &["outside of the database"]);
 }
 
 #[test]

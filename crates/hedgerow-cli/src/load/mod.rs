@@ -102,8 +102,12 @@ pub(crate) fn put_all(
     // Pairs before a malformed line stay.
     if let Some(failure) = put.err().map(Failure::from).or(pairs.failure.take()) {
         let done = pairs.skip + loaded.entries;
-        let kept =
-            format!("; loaded {entries} before it; the same with `--skip {done}` goes on there");
+        let kept = match done {
+            0 => "; nothing was loaded".to_owned(),
+            _ => {
+                format!("; loaded {entries} before it; the same with `--skip {done}` goes on there")
+            }
+        };
         return Err(failure.adding(&kept));
     }
     closed?;

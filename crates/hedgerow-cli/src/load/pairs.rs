@@ -13,6 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{progress_bytes, wheel};
 use crate::records::{self, Columns, Format, Problem, Record, Source};
+use crate::standard_input::StandardInput;
 
 /// The number of pairs read between two updates of the progress bar.
 const PAIRS_PER_LOOK: u64 = 1024;
@@ -85,12 +86,14 @@ impl Iterator for Pairs {
 
     fn next(&mut self) -> Option<Record> {
         while let Some(input) = self.inputs.front_mut() {
+            let next = input.next();
+            // Ctrl-C may have ended the program that writes the input, too, within a line.
             if self.interrupt.came() {
                 self.failure = Some(Failure::new(Exit::Interrupted, "ended by Ctrl-C"));
                 self.inputs.clear();
                 break;
             }
-            match input.next() {
+            match next {
                 Ok(Some(_)) if self.count < self.skip => self.count += 1,
                 Ok(Some(pair)) => {
                     self.count += 1;
@@ -125,7 +128,7 @@ impl Input {
         let format = Format::choose(format, file)?;
         let (path, reader, bytes): (_, Box<dyn BufRead>, _) = match file {
             None => {
-                let reader = Box::new(BufReader::new(io::stdin()));
+                let reader = Box::new(BufReader::new(StandardInput::open()?));
                 (PathBuf::from("standard input"), reader, None)
             }
             Some(file) => {

@@ -35,7 +35,7 @@ Formats:
 Other columns of csv and tsv, by the names in the first line, or by their numbers if it has
 none; the rest is ignored:
   id,name,born          load --format csv --columns key=id,value=name
-  7;Ada;1815            load --format tsv --columns key=1,value=3   (with tabs)";
+  7 TAB Ada TAB 1815    load --format tsv --columns key=1,value=3";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {

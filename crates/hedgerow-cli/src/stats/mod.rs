@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
 use crate::exit::Failure;
+use crate::interrupt::Interrupt;
 use crate::keyspaces::{design_text, operations_object, operations_text};
 use crate::output::{Output, bytes, count, counted, per_second, rate, shown};
 use crate::trees::{self, bar, memory_object, memory_parts};
@@ -46,8 +47,12 @@ pub(crate) struct Arguments {
     watch: Option<Duration>,
 }
 
+/// The longest wait after which Ctrl-C is noticed.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let clock = OsClock::new();
+    let interrupt = Interrupt::listen()?;
     let mut before: Option<Sample> = None;
     loop {
         let sample = Sample::take(&arguments.database, &clock)?;
@@ -61,11 +66,16 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let Some(interval) = arguments.watch else {
             return Ok(());
         };
-        if output.is_broken() {
-            return Ok(());
-        }
         before = Some(sample);
-        clock.sleep(interval);
+        let mut left = interval;
+        while !left.is_zero() {
+            if output.is_broken() || interrupt.came() {
+                return Ok(());
+            }
+            let step = left.min(PATIENCE);
+            clock.sleep(step);
+            left -= step;
+        }
     }
 }
 
