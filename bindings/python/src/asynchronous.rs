@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::io::{Read, Write};
+use std::ops::Bound as End;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
@@ -182,9 +183,13 @@ impl Keyspace {
         py: Python<'_>,
         start: Option<Bytes<'_>>,
         stop: Option<Bytes<'_>>,
+        behind: Option<Bytes<'_>>,
         count: usize,
     ) -> PyResult<Call> {
-        let range = range(&start, &stop);
+        let mut range = range(&start, &stop);
+        if let Some(key) = &behind {
+            range.0 = End::Excluded(key);
+        }
         let pending = self.engine()?.scan_page_async::<&[u8]>(range, count);
         Ok(Call::new(pending, py.None(), Outcome::Pairs))
     }

@@ -29,6 +29,9 @@ def test_every_kind_of_call(db: Database) -> None:
         async with db.batch() as batch:
             batch.put_many([b"%04d" % i for i in range(1000)], [b""] * 1000)
         assert [key async for key, _ in db.aitems(stop=b"0999")] == [b"%04d" % i for i in range(999)]
+        longest = [b"%05d" % i + b"k" * (65_536 - 5) for i in range(20)]
+        sums.put_many(longest, [b""] * 20)
+        assert [key async for key, _ in sums.aitems(start=b"00000")] == [*longest, b"n"]
         await db.adelete_range(b"0", b"1")
         assert list(db) == [b"b"]
         assert await db.atransact(lambda transaction: transaction[b"b"]) == b"2"

@@ -1,8 +1,9 @@
 //! Options, and the objects that they refer to: caches, comparators, filter policies, environments.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use engine::{Builder, Compression, Db, Design, FilterSpec};
 use hedgerow_bindings::foreign::malloc_copy;
@@ -378,10 +379,9 @@ pub unsafe extern "C" fn leveldb_filterpolicy_create(
     >,
     _name: Option<unsafe extern "C" fn(*mut c_void) -> *const c_char>,
 ) -> *mut leveldb_filterpolicy_t {
-    static WARNED: AtomicBool = AtomicBool::new(false);
-    if !WARNED.swap(true, Ordering::Relaxed) {
-        eprintln!("libhedgerow_leveldb: filter policies of a program are not used");
-    }
+    static WARNED: Once = Once::new();
+    let message = b"libhedgerow_leveldb: filter policies of a program are not used\n";
+    WARNED.call_once(|| drop(io::stderr().write_all(message)));
     let policy = Policy {
         bits_per_key: None,
         _state: Some(State { state, destructor }),

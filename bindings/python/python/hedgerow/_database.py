@@ -26,7 +26,10 @@ T = TypeVar("T")
 #: The name of the keyspace that a database is a mapping of.
 DEFAULT_KEYSPACE = "default"
 #: The entries that an asynchronous scan asks for at once.
+_PAGE_ENTRIES_FIRST = 16
 _PAGE_ENTRIES = 256
+#: A page of entries of the size of those before it is no larger.
+_PAGE_BYTES = 1 << 20
 
 
 class Snapshot(_native.Snapshot, Ranged):
@@ -341,13 +344,17 @@ class Keyspace(_native.Keyspace, Ranged, MutableMapping[bytes, bytes]):
         self, *, start: Buffer | None = None, stop: Buffer | None = None
     ) -> AsyncIterator[tuple[bytes, bytes]]:
         """The keys of a range with their values, in order, many per call; sorted keyspaces only."""
+        behind: bytes | None = None
+        count = _PAGE_ENTRIES_FIRST
         while True:
-            page = await wait(self._page_async(start, stop, _PAGE_ENTRIES))
+            page = await wait(self._page_async(start, stop, behind, count))
             for entry in page:
                 yield entry
-            if len(page) < _PAGE_ENTRIES:
+            if len(page) < count:
                 return
-            start = page[-1][0] + b"\0"
+            behind = page[-1][0]
+            size = sum(len(key) + len(value) for key, value in page) // count
+            count = max(1, min(4 * count, _PAGE_ENTRIES, _PAGE_BYTES // max(size, 1)))
 
     async def atransact(self, function: Callable[[Transaction], T], **options: Any) -> T:
         """Run :meth:`transact` on another thread."""

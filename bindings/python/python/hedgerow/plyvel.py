@@ -93,16 +93,16 @@ class _Reads:
                 raise TypeError("expected a prefix, or start and stop, found both")
             start, include_start = prefix, True
             stop, include_stop = None, False
-            whole = front + bytes(prefix)
+            whole = front + _bytes(prefix)
         else:
             whole = front
         lower: tuple[bytes, bool] | None = None
         if start is not None:
-            lower = (front + bytes(start), include_start)
+            lower = (front + _bytes(start), include_start)
         elif front:
             lower = (front, True)
         if stop is not None:
-            upper: tuple[bytes, bool] | None = (front + bytes(stop), include_stop)
+            upper: tuple[bytes, bool] | None = (front + _bytes(stop), include_stop)
         else:
             upper = None if (end := _end_of(whole)) is None else (end, False)
         wanted = (include_key, include_value)
@@ -206,7 +206,7 @@ class DB(_Reads):
 
     def prefixed_db(self, prefix: Buffer) -> PrefixedDB:
         """The keys with a prefix, as a database."""
-        return PrefixedDB(self, bytes(prefix))
+        return PrefixedDB(self, _bytes(prefix))
 
     def get_property(self, name: bytes) -> bytes | None:
         """A property of the database; ``None`` for one that is not known."""
@@ -282,7 +282,7 @@ class PrefixedDB(_Reads):
 
     def prefixed_db(self, prefix: Buffer) -> PrefixedDB:
         """The keys with a longer prefix, as a database."""
-        return PrefixedDB(self.db, self.prefix + bytes(prefix))
+        return PrefixedDB(self.db, self.prefix + _bytes(prefix))
 
 
 class Snapshot(_Reads):
@@ -442,6 +442,11 @@ class RawIterator:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _bytes(given: Buffer) -> bytes:
+    # Not ``bytes(given)``, which makes zeros of a number.
+    return bytes(memoryview(given))
 
 
 def _end_of(prefix: bytes) -> bytes | None:

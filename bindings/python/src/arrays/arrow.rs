@@ -148,6 +148,9 @@ impl Imported {
             format,
             count,
         };
+        if !imported.is_aligned() {
+            return wrong("expected an Arrow array whose offsets are aligned");
+        }
         if (0..count).any(|index| imported.is_missing(first + index)) {
             return wrong("expected an Arrow array without nulls");
         }
@@ -210,6 +213,16 @@ impl Imported {
                 // SAFETY: the buffer has an offset for each string of the array and one more.
                 Offsets::Wide(unsafe { slice::from_raw_parts(start, count) })
             }
+        })
+    }
+
+    /// Returns true if the offsets are where numbers of their size may be.
+    fn is_aligned(&self) -> bool {
+        let buffer = self.array.buffer(1);
+        buffer.is_none_or(|buffer| match self.format {
+            Format::Fixed(_) => true,
+            Format::Narrow => buffer.cast::<i32>().is_aligned(),
+            Format::Wide => buffer.cast::<i64>().is_aligned(),
         })
     }
 

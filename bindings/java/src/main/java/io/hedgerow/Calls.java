@@ -3,6 +3,7 @@ package io.hedgerow;
 import java.util.Arrays;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
+import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import java.util.function.LongConsumer;
@@ -32,7 +33,8 @@ final class Calls {
      *
      * @param start gives the native library the call's number
      * @param decode makes the result of the bytes of the answer, which may be null
-     * @param executor runs what depends on the result; null for the thread of results
+     * @param executor runs what depends on the result; null for the common pool. It may wait for
+     *     other calls, so it is not the thread of results
      */
     static <T> Call<T> start(LongConsumer start, Function<byte[], T> decode, Executor executor) {
         long id = IDS.incrementAndGet();
@@ -118,15 +120,31 @@ final class Calls {
         Waiting(Call<T> call, Function<byte[], T> decode, Executor executor) {
             this.call = call;
             this.decode = decode;
-            this.executor = executor == null ? Runnable::run : executor;
+            this.executor = executor == null ? ForkJoinPool.commonPool() : executor;
         }
 
         void complete(byte[] answer) {
-            call.completeAsync(() -> decode.apply(answer), executor);
+            execute(() -> call.complete(decode.apply(answer)));
         }
 
         void fail(RuntimeException failure) {
-            executor.execute(() -> call.completeExceptionally(failure));
+            execute(() -> call.completeExceptionally(failure));
+        }
+
+        /** Completes the call by the executor, or here with an error if that refuses. */
+        private void execute(Runnable completion) {
+            try {
+                executor.execute(
+                        () -> {
+                            try {
+                                completion.run();
+                            } catch (RuntimeException | Error e) {
+                                call.completeExceptionally(e);
+                            }
+                        });
+            } catch (RuntimeException e) {
+                call.completeExceptionally(e);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 package io.hedgerow;
 
 import java.nio.ByteBuffer;
+import java.nio.ReadOnlyBufferException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -37,8 +38,12 @@ public abstract class ReadView {
      * position behind it. Both buffers are direct. The position of the key stays.
      *
      * @return the length of the value; -1 if there is none
+     * @throws java.nio.ReadOnlyBufferException if the value's buffer cannot be written
      */
     public int get(ByteBuffer key, ByteBuffer value) {
+        if (value.isReadOnly()) {
+            throw new ReadOnlyBufferException();
+        }
         int length =
                 getDirect0(
                         kind(),

@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
+import java.nio.ReadOnlyBufferException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -20,6 +21,8 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -415,5 +418,35 @@ class EngineTest {
         try (SharedHedgerow third = SharedHedgerow.open(shared, new Options())) {
             assertNotSame(open, third.database());
         }
+    }
+
+    @Test
+    void whatDependsOnACallMayWaitForAnother() throws Exception {
+        putAll("a");
+        db.flush().thenRun(() -> letters.compact(KeyRange.all()).join()).get(60, TimeUnit.SECONDS);
+        Hedgerow refusing =
+                Hedgerow.open(
+                        dir.resolve("refusing"),
+                        new Options()
+                                .executor(
+                                        task -> {
+                                            throw new RejectedExecutionException("no");
+                                        }));
+        try (refusing) {
+            CompletableFuture<Void> put = refusing.keyspace("k").putAsync(b("a"), b("1"));
+            CompletionException failed = assertThrows(CompletionException.class, put::join);
+            assertTrue(failed.getCause() instanceof RejectedExecutionException, failed.toString());
+            refusing.flush().get(60, TimeUnit.SECONDS);
+        }
+    }
+
+    @Test
+    void aValueIsNotCopiedIntoABufferThatIsReadOnly() {
+        putAll("a");
+        ByteBuffer key = ByteBuffer.allocateDirect(1).put(b("a")).flip();
+        ByteBuffer value = ByteBuffer.allocateDirect(10);
+        assertThrows(
+                ReadOnlyBufferException.class, () -> letters.get(key, value.asReadOnlyBuffer()));
+        assertEquals(1, letters.get(key, value));
     }
 }
