@@ -89,7 +89,12 @@ impl Queue {
         source.fill(self.jobs, &vec![b'j'; self.job_bytes])?;
         let filled = began.elapsed();
         let (first, all) = self.drain(&*source)?;
+        let version = match self.store {
+            Which::Redb => crate::locked_version("redb"),
+            _ => crate::locked_version("hedgerow"),
+        };
         let row = json!({
+            "version": version,
             "store": format!("{:?}", self.store).to_lowercase(),
             "jobs": self.jobs,
             "workers": self.workers,

@@ -15,8 +15,8 @@ use hedgerow::{Compression, Db, Design, Durability, Keyspace, Layout};
 use hedgerow_bench::{OpenOptions, Result};
 use serde_json::json;
 
-use crate::machine;
 use crate::rocksdb::Transactions as RocksTransactions;
+use crate::{machine, rocksdb};
 
 /// The options of the subcommand.
 #[derive(Debug, clap::Args)]
@@ -154,7 +154,13 @@ impl Transactions {
             }
         }
         drop(target);
+        let version = match store {
+            Which::Rocksdb => rocksdb::version(&dir)?,
+            Which::Fjall => crate::locked_version("fjall"),
+            _ => crate::locked_version("hedgerow"),
+        };
         let row = json!({
+            "version": version,
             "store": clap::ValueEnum::to_possible_value(&store).map(|it| it.get_name().to_owned()),
             "workload": format!("{workload:?}").to_lowercase(),
             "round": round,

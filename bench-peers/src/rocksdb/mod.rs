@@ -179,6 +179,11 @@ fn options_file(dir: &Path) -> Result<PathBuf> {
     newest.ok_or_else(|| format!("expected a file of options in {}", dir.display()).into())
 }
 
+/// The version of the library that has opened a database.
+pub(crate) fn version(dir: &Path) -> Result<String> {
+    Ok(InForce::read(&options_file(dir)?, String::new())?.version)
+}
+
 /// A value that is pinned in the block cache, or nothing.
 struct Pinned(*mut ffi::PinnableSlice);
 
