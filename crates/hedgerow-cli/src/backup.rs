@@ -1,6 +1,7 @@
 //! `hedgerow backup`: backups of databases, also of one that another process has open.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use clap::ValueHint;
@@ -121,10 +122,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         What::List { repository } => {
             let backups = repository.open().list()?;
             for backup in &backups {
-                let made = UNIX_EPOCH + Duration::from_secs(backup.made_unix_seconds);
-                // A clock that went back makes it a backup of now.
-                let age = HumanDuration(made.elapsed().unwrap_or_default());
-                let (id, contents) = (backup.id, contents(backup));
+                let (id, age, contents) = (backup.id, age(backup), contents(backup));
                 output.line(format_args!("backup {id}, made {age} ago: {contents}"));
             }
             let backups: Vec<Value> = backups.iter().map(object).collect();
@@ -176,8 +174,7 @@ fn create(
     quick: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let place = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-    if place(&repository.repository).starts_with(place(&database.db)) {
+    if real_place(&repository.repository).starts_with(real_place(&database.db)) {
         let message = "expected a directory outside of the database for backups, found one inside";
         return Err(Failure::new(Exit::Usage, message));
     }
@@ -217,6 +214,24 @@ fn with_bar(
     });
     bar.finish_and_clear();
     Ok(done?)
+}
+
+/// The path without links and `..`, as far as it exists.
+fn real_place(path: &Path) -> PathBuf {
+    let mut ancestors = path.ancestors().filter(|it| !it.as_os_str().is_empty());
+    let found = ancestors.find_map(|it| Some((it, fs::canonicalize(it).ok()?)));
+    let here = || Some((Path::new(""), fs::canonicalize(".").ok()?));
+    match found.or_else(here) {
+        Some((known, real)) => real.join(path.strip_prefix(known).unwrap_or(path)),
+        None => path.to_path_buf(),
+    }
+}
+
+/// The time since a backup was made. A clock that went back makes it one of now.
+fn age(backup: &Backup) -> HumanDuration {
+    let made = Duration::from_secs(backup.made_unix_seconds);
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default();
+    HumanDuration(now.saturating_sub(made))
 }
 
 fn contents(backup: &Backup) -> String {

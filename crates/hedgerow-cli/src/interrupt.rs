@@ -34,4 +34,9 @@ impl Interrupt {
     pub(crate) fn came(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Returns true if Ctrl-C came since the last command of this process began to listen.
+    pub(crate) fn came_to_any() -> bool {
+        CAME.as_ref().is_ok_and(|came| came.load(Ordering::Relaxed))
+    }
 }

@@ -12,7 +12,7 @@ use crate::database::EntryArguments;
 use crate::encoding;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
-use crate::standard_input::StandardInput;
+use crate::standard_input::Input;
 
 const EXAMPLE: &str = "\
 Example:
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// Reads standard input, at most one byte more than a value may have.
 fn standard_input() -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let mut input = StandardInput::open()?;
+    let mut input = Input::standard()?;
     let read = (&mut input)
         .take(VALUE_BYTES_MAX as u64 + 1)
         .read_to_end(&mut bytes);

@@ -35,7 +35,7 @@ Ctrl-C ends a command that can end early.";
 
 /// The commands of the shell itself.
 const OWN: [&str; 3] = ["use", "exit", "quit"];
-/// The commands that make a database of their own. That of the shell is not for them.
+/// The commands that use the shell's database only if `--db` names it.
 const WITHOUT_DATABASE: [&str; 3] = ["advise", "bench", "tour"];
 
 /// Runs commands on one database: at a prompt with history and completion, from a file, or a pipe.
@@ -102,6 +102,10 @@ impl Session {
                 Ok(Next::Line) => {}
                 Ok(Next::End) => break,
                 Err(failure) => return Err(failure.after(&format!("line {number}: "))),
+            }
+            if Interrupt::came_to_any() {
+                let message = format!("line {number}: ended by Ctrl-C");
+                return Err(Failure::new(Exit::Interrupted, message));
             }
         }
         Ok(())

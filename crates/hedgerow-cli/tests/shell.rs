@@ -225,10 +225,17 @@ fn an_empty_prefix_deletes_nothing() {
 fn backups_lie_outside_of_their_database() {
     let place = Place::new();
     place.text("put", &["a", "1"]);
-    let (db, inside) = (place.db(), place.db().join("backups"));
-    let [db, inside] = [&db, &inside].map(|it| it.to_str().unwrap());
-    let output = hedgerow(&["backup", "create", "--db", db, inside]);
-    fails_saying(&output, 2, &["outside of the database"]);
+    let create = |db: &str, repository: &str| {
+        let words = ["backup", "create", "--db", db, repository];
+        command(&words).current_dir(place.db()).output().unwrap()
+    };
+    let db = place.db();
+    let inside = db.join("backups");
+    for repository in ["backups", "../db/backups", inside.to_str().unwrap()] {
+        fails_saying(&create(".", repository), 2, &["outside of the database"]);
+    }
+    stdout(&create(".", "../backups"));
+    stdout(&create(db.to_str().unwrap(), "../backups"));
 }
 
 #[test]

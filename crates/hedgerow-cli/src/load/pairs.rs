@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{progress_bytes, wheel};
 use crate::records::{self, Columns, Format, Problem, Record, Source};
-use crate::standard_input::StandardInput;
+use crate::standard_input;
 
 /// The number of pairs read between two updates of the progress bar.
 const PAIRS_PER_LOOK: u64 = 1024;
@@ -128,13 +128,13 @@ impl Input {
         let format = Format::choose(format, file)?;
         let (path, reader, bytes): (_, Box<dyn BufRead>, _) = match file {
             None => {
-                let reader = Box::new(BufReader::new(StandardInput::open()?));
+                let reader = Box::new(BufReader::new(standard_input::Input::standard()?));
                 (PathBuf::from("standard input"), reader, None)
             }
             Some(file) => {
                 let opened = open(file).map_err(|e| Failure::io("open", file, &e))?;
                 let metadata = opened.metadata().ok().filter(Metadata::is_file);
-                let reader = Box::new(BufReader::new(opened));
+                let reader = Box::new(BufReader::new(standard_input::Input::file(opened)?));
                 (path.to_path_buf(), reader, metadata.map(|m| m.len()))
             }
         };

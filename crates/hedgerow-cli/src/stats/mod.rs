@@ -52,7 +52,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let clock = OsClock::new();
-    let interrupt = Interrupt::listen()?;
+    // Without --watch it ends by itself, and Ctrl-C ends it at once.
+    let interrupt = arguments.watch.map(|_| Interrupt::listen()).transpose()?;
     let mut before: Option<Sample> = None;
     loop {
         let sample = Sample::take(&arguments.database, &clock)?;
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         before = Some(sample);
         let mut left = interval;
         while !left.is_zero() {
-            if output.is_broken() || interrupt.came() {
+            if output.is_broken() || interrupt.as_ref().is_some_and(Interrupt::came) {
                 return Ok(());
             }
             let step = left.min(PATIENCE);

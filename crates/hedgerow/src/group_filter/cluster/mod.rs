@@ -125,7 +125,7 @@ struct Pages {
     bytes: Vec<u8>,
     places: Vec<Place>,
     /// For each interval of `1 << shift` positions, from that of the first page on, the page of its
-    /// beginning. A lookup begins there, and passes one page on average.
+    /// beginning. A page has one to two intervals, so a lookup has few pages to choose from.
     intervals: Vec<u32>,
     shift: u32,
 }
@@ -153,8 +153,10 @@ impl Pages {
         let span = last - first;
         let intervals_max = firsts.len().next_power_of_two() as u32;
         self.shift = (u32::BITS - span.leading_zeros()).saturating_sub(intervals_max.ilog2());
+        let intervals = 0..=span >> self.shift;
+        self.intervals = Vec::with_capacity(*intervals.end() as usize + 1);
         let mut page = 0;
-        for interval in 0..=span >> self.shift {
+        for interval in intervals {
             let position = first + (interval << self.shift);
             while firsts.get(page + 1).is_some_and(|next| *next <= position) {
                 page += 1;
@@ -164,22 +166,15 @@ impl Pages {
     }
 
     /// The page of a position; `None` before the first.
-    fn extent_at(&self, firsts: &[u32], position: u32) -> Option<Extent> {
+    fn extent_at(&self, directory: &Directory, position: u32) -> Option<Extent> {
+        let firsts = &directory.firsts[..];
         let into = position.checked_sub(*firsts.first()?)?;
-        let known = self.intervals.get((into >> self.shift) as usize);
-        let mut page = known.map_or(firsts.len() - 1, |page| *page as usize);
-        let end = loop {
-            match firsts.get(page + 1) {
-                Some(next) if *next <= position => page += 1,
-                next => break next.map_or(1 << POSITION_BITS, |next| u64::from(*next)),
-            }
-        };
-        Some(Extent {
-            page,
-            pages: 1,
-            start: u64::from(firsts[page]),
-            end,
-        })
+        let at = (into >> self.shift) as usize;
+        let known = |at: usize| self.intervals.get(at).map(|page| *page as usize);
+        let from = known(at).unwrap_or(firsts.len() - 1);
+        let to = known(at + 1).map_or(firsts.len(), |page| page + 1);
+        let behind = firsts[from..to].partition_point(|first| *first <= position);
+        Some(directory.extent(from + behind - 1, 1))
     }
 }
 
@@ -213,6 +208,7 @@ impl Cluster {
             Ok(1)
         })?;
         pages.bytes.shrink_to_fit();
+        pages.places.shrink_to_fit();
         for extent in directory.extents() {
             let page = pages.of(&extent);
             let decoded = page::Decoded::new(page, &directory.stripes, &extent)?;
@@ -309,7 +305,7 @@ impl Cluster {
     #[inline]
     fn extent_at(&self, position: u32) -> Option<Extent> {
         match &self.pages {
-            Some(pages) => pages.extent_at(&self.directory.firsts, position),
+            Some(pages) => pages.extent_at(&self.directory, position),
             None => self.directory.extent_at(position),
         }
     }

@@ -89,7 +89,7 @@ fn take_number(engine: &Arc<Engine>, inside: impl FnOnce(SeqNo)) -> Result<Unlog
         let mut mark = None;
         if writer.has_slots.load(Ordering::Relaxed) {
             let durable = writer.log.durable();
-            mark = state.tail.reserve(MARK.len(), 1, seqno, durable);
+            mark = state.tail.reserve_mark(seqno, durable);
             if mark.is_none() {
                 next_segment(engine, writer, state, MARK.len())?;
                 continue;
@@ -104,9 +104,6 @@ fn take_number(engine: &Arc<Engine>, inside: impl FnOnce(SeqNo)) -> Result<Unlog
             continue;
         };
         state.next_seqno = SeqNo(seqno.0 + 1);
-        if mark.is_some() {
-            state.tail.touch_mark(seqno);
-        }
         inside(seqno);
         return Ok(UnloggedNumber {
             engine,

@@ -8,6 +8,7 @@ use arc_swap::{ArcSwap, Guard};
 use hedgerow_mem::CachePadded;
 
 use crate::base::entry::{LogPosition, PartitionId, SeqNo};
+use crate::tree::wal::payload::MARK;
 use crate::tree::wal::record::{Form, SEGMENT_HEADER_BYTES};
 
 use super::segment_list::LiveSegment;
@@ -97,13 +98,6 @@ impl Tail {
         self.touched.push((partition, latest.clone()));
     }
 
-    /// Registers a record of this number that belongs to no partition. The segment stays until the
-    /// number is published, which happens after the record is written.
-    pub(crate) fn touch_mark(&mut self, seqno: SeqNo) {
-        let latest = Arc::new(CachePadded(AtomicU64::new(seqno.0)));
-        self.touched.push((PartitionId::NONE, latest));
-    }
-
     /// Returns the place that was taken last.
     pub(crate) fn give_back(&mut self, place: Reservation) {
         debug_assert!(
@@ -136,6 +130,19 @@ impl Tail {
         }
         self.said = saying;
         Some(self.take(form, end))
+    }
+
+    /// Takes the place for the mark of a number, if there is room. The segment stays until the
+    /// number is published, which happens after the mark is written.
+    pub(crate) fn reserve_mark(
+        &mut self,
+        seqno: SeqNo,
+        durable: LogPosition,
+    ) -> Option<Reservation> {
+        let place = self.reserve(MARK.len(), 1, seqno, durable)?;
+        let latest = Arc::new(CachePadded(AtomicU64::new(seqno.0)));
+        self.touched.push((PartitionId::NONE, latest));
+        Some(place)
     }
 
     pub(super) fn take(&mut self, form: Form, end: u64) -> Reservation {

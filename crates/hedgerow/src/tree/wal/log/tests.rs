@@ -33,8 +33,7 @@ fn a_segment_with_a_mark_is_needed_until_its_number_is_published() {
     let (log, mut tail) =
         Log::create(storage, dir, 4 << 10, false, 1, SeqNo(1), Vec::new()).unwrap();
     let durable = log.durable();
-    let _mark = tail.reserve(7, 1, SeqNo(7), durable).unwrap();
-    tail.touch_mark(SeqNo(7));
+    let _mark = tail.reserve_mark(SeqNo(7), durable).unwrap();
     log.prepare_spare(0, SeqNo(8)).unwrap();
     assert!(log.roll(&mut tail, 0, SeqNo(8)).unwrap());
     let all_flushed = |_: PartitionId| None;

@@ -3,7 +3,7 @@ package io.hedgerow;
 import java.util.Arrays;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
-import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import java.util.function.LongConsumer;
@@ -16,6 +16,15 @@ import java.util.function.LongFunction;
 final class Calls {
     private static final AtomicLong IDS = new AtomicLong();
     private static final ConcurrentHashMap<Long, Waiting<?>> WAITING = new ConcurrentHashMap<>();
+
+    /** Runs what depends on calls that have no executor: a thread each while they wait. */
+    private static final Executor DEPENDENTS =
+            Executors.newCachedThreadPool(
+                    task -> {
+                        Thread thread = new Thread(task, "hedgerow-dependents");
+                        thread.setDaemon(true);
+                        return thread;
+                    });
 
     private static final Waiting<Void> NOBODY = new Waiting<>(new Call<>(0), answer -> null, null);
 
@@ -33,7 +42,7 @@ final class Calls {
      *
      * @param start gives the native library the call's number
      * @param decode makes the result of the bytes of the answer, which may be null
-     * @param executor runs what depends on the result; null for the common pool. It may wait for
+     * @param executor runs what depends on the result; null for threads of our own. It may wait for
      *     other calls, so it is not the thread of results
      */
     static <T> Call<T> start(LongConsumer start, Function<byte[], T> decode, Executor executor) {
@@ -120,29 +129,32 @@ final class Calls {
         Waiting(Call<T> call, Function<byte[], T> decode, Executor executor) {
             this.call = call;
             this.decode = decode;
-            this.executor = executor == null ? ForkJoinPool.commonPool() : executor;
+            this.executor = executor == null ? DEPENDENTS : executor;
         }
 
         void complete(byte[] answer) {
-            execute(() -> call.complete(decode.apply(answer)));
+            execute(() -> call.complete(decode.apply(answer)), null);
         }
 
         void fail(RuntimeException failure) {
-            execute(() -> call.completeExceptionally(failure));
+            execute(() -> call.completeExceptionally(failure), failure);
         }
 
         /** Completes the call by the executor, or here with an error if that refuses. */
-        private void execute(Runnable completion) {
+        private void execute(Runnable completion, RuntimeException failure) {
             try {
                 executor.execute(
                         () -> {
                             try {
                                 completion.run();
-                            } catch (RuntimeException | Error e) {
+                            } catch (Throwable e) {
                                 call.completeExceptionally(e);
                             }
                         });
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
+                if (failure != null) {
+                    e.addSuppressed(failure);
+                }
                 call.completeExceptionally(e);
             }
         }
