@@ -125,7 +125,7 @@ struct Pages {
     bytes: Vec<u8>,
     places: Vec<Place>,
     /// For each interval of `1 << shift` positions, from that of the first page on, the page of its
-    /// beginning. A page has one to two intervals, so a lookup has few pages to choose from.
+    /// beginning. An interval has one to two pages on average, so a lookup has few to choose from.
     intervals: Vec<u32>,
     shift: u32,
 }
@@ -151,8 +151,7 @@ impl Pages {
             return;
         };
         let span = last - first;
-        let intervals_max = firsts.len().next_power_of_two() as u32;
-        self.shift = (u32::BITS - span.leading_zeros()).saturating_sub(intervals_max.ilog2());
+        self.shift = (u32::BITS - span.leading_zeros()).saturating_sub(firsts.len().ilog2());
         let intervals = 0..=span >> self.shift;
         self.intervals = Vec::with_capacity(*intervals.end() as usize + 1);
         let mut page = 0;

@@ -32,7 +32,7 @@ pub(crate) const FILE_PAGES: PageSizes = PageSizes {
     most: CAPACITY,
 };
 /// The size of a page in memory, and what each stripe adds to it: a few columns in all.
-const RESIDENT_PAGE_BYTES: usize = 256;
+const RESIDENT_PAGE_BYTES: usize = 1024;
 const RESIDENT_STRIPE_BYTES: usize = 64;
 /// The bytes of a page in memory that are prefetched.
 pub(super) const PREFETCH_BYTES: usize = 1024;
