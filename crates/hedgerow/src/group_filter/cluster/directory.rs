@@ -64,7 +64,7 @@ impl Directory {
         from + firsts[from..to].partition_point(|first| *first <= position)
     }
 
-    pub(super) fn extent(&self, page: usize, pages: usize) -> Extent {
+    fn extent(&self, page: usize, pages: usize) -> Extent {
         let next = self.firsts.get(page + pages);
         Extent {
             page,

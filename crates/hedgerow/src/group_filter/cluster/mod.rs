@@ -120,60 +120,19 @@ pub(crate) struct Cluster {
 
 /// The pages of a resident cluster, one after the other and without padding. They are smaller than
 /// those of a file, so that few lengths are added up and a probe reads adjacent cache lines.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 struct Pages {
     bytes: Vec<u8>,
-    places: Vec<Place>,
-    /// For each interval of `1 << shift` positions, from that of the first page on, the page of its
-    /// beginning. An interval has one to two pages on average, so a lookup has few to choose from.
-    intervals: Vec<u32>,
-    shift: u32,
-}
-
-/// The place of a page in memory.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    start: u32,
-    /// The number of its filters.
-    columns: u32,
+    /// The place at which each page begins, and the end of the last.
+    starts: Vec<u32>,
+    /// The number of filters of each page.
+    columns: Vec<u32>,
 }
 
 impl Pages {
     fn of(&self, extent: &Extent) -> &[u8] {
-        let start = self.places[extent.page].start as usize;
-        let next = self.places.get(extent.page + 1);
-        &self.bytes[start..next.map_or(self.bytes.len(), |next| next.start as usize)]
-    }
-
-    /// Finds the page of each interval. `firsts` are the positions at which pages begin.
-    fn index(&mut self, firsts: &[u32]) {
-        let (Some(first), Some(last)) = (firsts.first(), firsts.last()) else {
-            return;
-        };
-        let span = last - first;
-        self.shift = (u32::BITS - span.leading_zeros()).saturating_sub(firsts.len().ilog2());
-        let intervals = 0..=span >> self.shift;
-        self.intervals = Vec::with_capacity(*intervals.end() as usize + 1);
-        let mut page = 0;
-        for interval in intervals {
-            let position = first + (interval << self.shift);
-            while firsts.get(page + 1).is_some_and(|next| *next <= position) {
-                page += 1;
-            }
-            self.intervals.push(page as u32);
-        }
-    }
-
-    /// The page of a position; `None` before the first.
-    fn extent_at(&self, directory: &Directory, position: u32) -> Option<Extent> {
-        let firsts = &directory.firsts[..];
-        let into = position.checked_sub(*firsts.first()?)?;
-        let at = (into >> self.shift) as usize;
-        let known = |at: usize| self.intervals.get(at).map(|page| *page as usize);
-        let from = known(at).unwrap_or(firsts.len() - 1);
-        let to = known(at + 1).map_or(firsts.len(), |page| page + 1);
-        let behind = firsts[from..to].partition_point(|first| *first <= position);
-        Some(directory.extent(from + behind - 1, 1))
+        let (from, to) = (self.starts[extent.page], self.starts[extent.page + 1]);
+        &self.bytes[from as usize..to as usize]
     }
 }
 
@@ -198,22 +157,21 @@ impl Cluster {
         let sizes = page::resident_pages(stripes);
         let mut pages = Pages {
             bytes: Vec::with_capacity(sources.iter().map(Source::bytes).sum()),
-            ..Pages::default()
+            starts: vec![0],
+            columns: Vec::new(),
         };
         let directory = assemble(sources, sizes, fetch, |page| {
-            let start = u32::try_from(pages.bytes.len()).map_err(|_| too_large())?;
-            pages.places.push(Place { start, columns: 0 });
             pages.bytes.extend_from_slice(&page);
+            let end = u32::try_from(pages.bytes.len());
+            pages.starts.push(end.map_err(|_| too_large())?);
             Ok(1)
         })?;
         pages.bytes.shrink_to_fit();
-        pages.places.shrink_to_fit();
         for extent in directory.extents() {
             let page = pages.of(&extent);
             let decoded = page::Decoded::new(page, &directory.stripes, &extent)?;
-            pages.places[extent.page].columns = decoded.columns() as u32;
+            pages.columns.push(decoded.columns() as u32);
         }
-        pages.index(&directory.firsts);
         Ok(Cluster {
             number,
             directory: Arc::new(directory),
@@ -244,8 +202,8 @@ impl Cluster {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         let pages = self.pages.as_ref().map_or(0, |pages| {
-            let places = pages.places.capacity() * size_of::<Place>();
-            pages.bytes.capacity() + places + pages.intervals.capacity() * size_of::<u32>()
+            let numbers = pages.starts.capacity() + pages.columns.capacity();
+            pages.bytes.capacity() + numbers * size_of::<u32>()
         });
         size_of::<Self>() + self.directory.memory_bytes() + pages
     }
@@ -261,13 +219,13 @@ impl Cluster {
         mut absent_from: impl FnMut(T),
     ) -> Result<Step<()>> {
         let position = position(hash);
-        let Some(extent) = self.extent_at(position) else {
+        let Some(extent) = self.directory.extent_at(position) else {
             return Ok(Step::Done(()));
         };
         let stripes = &self.directory.stripes[..];
         let page = match (&self.pages, page) {
             (Some(pages), _) => {
-                let columns = pages.places[extent.page].columns as usize;
+                let columns = pages.columns[extent.page] as usize;
                 page::Decoded::with_columns(pages.of(&extent), stripes, &extent, columns)?
             }
             (None, Some(page)) => page::Decoded::new(page, stripes, &extent)?,
@@ -293,20 +251,12 @@ impl Cluster {
 
     /// Prefetches the cache lines that a probe for this hash will read, if the cluster is resident.
     pub(crate) fn touch(&self, hash: KeyHash) {
-        let extent = self.extent_at(position(hash));
+        let position = position(hash);
+        let extent = self.directory.extent_at(position);
         let Some(page) = extent.and_then(|extent| self.resident_page(&extent)) else {
             return;
         };
         prefetch_bytes(&page[..page.len().min(page::PREFETCH_BYTES)]);
-    }
-
-    /// The pages for a position; `None` before the first.
-    #[inline]
-    fn extent_at(&self, position: u32) -> Option<Extent> {
-        match &self.pages {
-            Some(pages) => pages.extent_at(&self.directory, position),
-            None => self.directory.extent_at(position),
-        }
     }
 
     fn resident_page(&self, extent: &Extent) -> Option<&[u8]> {

@@ -31,9 +31,9 @@ pub(crate) const FILE_PAGES: PageSizes = PageSizes {
     enough: CAPACITY + 1,
     most: CAPACITY,
 };
-/// The size of a page in memory, and what each stripe adds to it: a few columns in all.
+/// The size of a page in memory, and what each stripe adds to it: a column and more.
 const RESIDENT_PAGE_BYTES: usize = 1024;
-const RESIDENT_STRIPE_BYTES: usize = 64;
+const RESIDENT_STRIPE_BYTES: usize = 128;
 /// The bytes of a page in memory that are prefetched.
 pub(super) const PREFETCH_BYTES: usize = 1024;
 /// The bytes of the number of stripes.

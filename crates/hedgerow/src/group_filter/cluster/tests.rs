@@ -256,24 +256,3 @@ fn a_page_is_found_wherever_pages_begin() {
         }
     }
 }
-
-#[test]
-fn a_resident_cluster_finds_the_pages_that_its_directory_names() {
-    let mut next = numbers(31);
-    let tables = tables(30);
-    let columns: Vec<_> = (0..)
-        .zip(&tables)
-        .map(|(i, keys)| columns(i, keys, 16.0))
-        .collect();
-    for few in [1, 3, columns.len()] {
-        let sources: Vec<_> = columns[..few].iter().map(Source::Table).collect();
-        let cluster = cluster(1, &sources);
-        let firsts = cluster.directory.firsts.iter();
-        let around = firsts.flat_map(|it| [it.saturating_sub(1), *it, it.saturating_add(1)]);
-        let random = (0..1000).map(|_| next() as u32);
-        for position in around.chain(random).chain([0, u32::MAX]) {
-            let expected = cluster.directory.extent_at(position);
-            assert_eq!(cluster.extent_at(position), expected, "{position}");
-        }
-    }
-}

@@ -15,8 +15,10 @@ fn damaged_pages_are_errors_or_answers() {
     let whole = cluster(1, &sources);
     let mut next = numbers(22);
     for _ in 0..3000 {
-        let mut pages = whole.pages.clone().unwrap();
-        let page = pages.places[next() as usize % pages.places.len()].start as usize;
+        let pages = whole.pages.as_ref().unwrap();
+        let (mut bytes, starts) = (pages.bytes.clone(), pages.starts.clone());
+        let columns = pages.columns.clone();
+        let page = starts[next() as usize % (starts.len() - 1)] as usize;
         for _ in 0..1 + next() % 4 {
             let within = if next().is_multiple_of(2) {
                 64
@@ -24,14 +26,18 @@ fn damaged_pages_are_errors_or_answers() {
                 PAGE_BYTES as u64
             };
             let at = page + (next() % within) as usize;
-            if let Some(byte) = pages.bytes.get_mut(at) {
+            if let Some(byte) = bytes.get_mut(at) {
                 *byte = next() as u8;
             }
         }
         let damaged = Cluster {
             number: whole.number,
             directory: whole.directory.clone(),
-            pages: Some(pages),
+            pages: Some(Pages {
+                bytes,
+                starts,
+                columns,
+            }),
         };
         let all: Vec<_> = (0..whole.stripes().len()).collect();
         let marks: Vec<_> = all.iter().copied().map(Some).collect();
