@@ -35,6 +35,11 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// The failure of work that Ctrl-C has ended.
+    pub(crate) fn failure() -> Failure {
+        Failure::new(Exit::Interrupted, "ended by Ctrl-C")
+    }
+
     /// Returns true if Ctrl-C came since the last command of this process began to listen.
     pub(crate) fn came_to_any() -> bool {
         CAME.as_ref().is_ok_and(|came| came.load(Ordering::Relaxed))

@@ -10,7 +10,8 @@ use serde_json::json;
 use crate::creation::CreationArguments;
 use crate::database::EntryArguments;
 use crate::encoding;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::standard_input::Input;
 
@@ -63,7 +64,7 @@ fn standard_input() -> Result<Vec<u8>, Failure> {
         .take(VALUE_BYTES_MAX as u64 + 1)
         .read_to_end(&mut bytes);
     if input.is_interrupted() {
-        return Err(Failure::new(Exit::Interrupted, "ended by Ctrl-C"));
+        return Err(Interrupt::failure());
     }
     read.map_err(|e| Failure::io("read", Path::new("standard input"), &e))?;
     Ok(bytes)

@@ -104,8 +104,7 @@ impl Session {
                 Err(failure) => return Err(failure.after(&format!("line {number}: "))),
             }
             if Interrupt::came_to_any() {
-                let message = format!("line {number}: ended by Ctrl-C");
-                return Err(Failure::new(Exit::Interrupted, message));
+                return Err(Interrupt::failure().after(&format!("line {number}: ")));
             }
         }
         Ok(())

@@ -89,7 +89,7 @@ impl Iterator for Pairs {
             let next = input.next();
             // Ctrl-C may have ended the program that writes the input, too, within a line.
             if self.interrupt.came() {
-                self.failure = Some(Failure::new(Exit::Interrupted, "ended by Ctrl-C"));
+                self.failure = Some(Interrupt::failure());
                 self.inputs.clear();
                 break;
             }
