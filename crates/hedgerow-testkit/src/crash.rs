@@ -46,7 +46,7 @@ use crate::setup::{Setup, suited};
 
 use adoptions::{Adoptions, Designs, Told};
 use oracle::{AllValues, Change, NAMES, Oracle, set};
-pub use stalled::run_with_a_stalled_writer;
+pub use stalled::{run_with_a_stalled_mark, run_with_a_stalled_writer};
 pub use trouble::Trouble;
 use values::Values;
 

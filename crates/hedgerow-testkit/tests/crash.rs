@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hedgerow_testkit::crash::{
-    Trouble, run, run_self_tuning, run_with_a_stalled_writer, run_without_merges,
+    Trouble, run, run_self_tuning, run_with_a_stalled_mark, run_with_a_stalled_writer,
+    run_without_merges,
 };
 use hedgerow_testkit::seeds::for_seeds;
 
@@ -59,6 +60,12 @@ fn level_0_may_be_as_full_as_it_can() {
 fn a_writer_that_stalls_costs_nobody_an_acknowledged_write() {
     let name = "a_writer_that_stalls_costs_nobody_an_acknowledged_write";
     for_seeds(name, 200, run_with_a_stalled_writer);
+}
+
+#[test]
+fn a_mark_that_stalls_costs_nobody_an_acknowledged_write() {
+    let name = "a_mark_that_stalls_costs_nobody_an_acknowledged_write";
+    for_seeds(name, 100, run_with_a_stalled_mark);
 }
 
 #[test]

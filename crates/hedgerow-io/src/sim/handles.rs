@@ -147,6 +147,7 @@ impl Writer {
         if self.buffer.is_empty() {
             return Ok(());
         }
+        self.handle.disk.pass(&self.buffer);
         self.handle.write(self.handed_bytes, &self.buffer)?;
         self.handed_bytes += self.buffer.len() as u64;
         self.buffer.clear();

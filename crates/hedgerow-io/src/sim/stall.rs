@@ -1,4 +1,4 @@
-//! Stops a writer before one write into a log segment, like a thread that loses its processor.
+//! Stops a writer before one write into a file, like a thread that loses its processor.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -59,8 +59,9 @@ impl Drop for Stall {
 }
 
 impl SimStorage {
-    /// Stops the writer of these bytes into a log segment until the result is dropped. One stall at
-    /// a time. Images have none.
+    /// Stops the writer of these bytes into a log segment, or into a file that is written from front
+    /// to back, until the result is dropped. The next call of this ends the search for a writer,
+    /// but one that has stopped waits on. Images stop none.
     ///
     /// # Panics
     /// If there are no bytes.

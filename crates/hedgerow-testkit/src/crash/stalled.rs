@@ -10,10 +10,14 @@ use std::thread;
 
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
-use hedgerow::{Db, Design, Durability, Layout, Result};
+use hedgerow::{Db, Design, Durability, Keyspace, Layout, Result};
 
 use super::DIR;
 use crate::random::Random;
+
+mod mark;
+
+pub use mark::run_with_a_stalled_mark;
 
 /// If nothing happens on the disk for this many turns, all other threads wait.
 const QUIET_TURNS: u32 = 3000;
@@ -33,6 +37,7 @@ struct Plan {
     is_cut: bool,
 }
 
+#[derive(Clone)]
 struct Write {
     key: String,
     value: Vec<u8>,
@@ -62,19 +67,8 @@ pub fn run_with_a_stalled_writer(seed: u64) -> std::result::Result<(), String> {
 impl Plan {
     fn any(seed: u64) -> Plan {
         let mut random = Random::new(seed);
-        let mut writes = |when: &str, count, bytes: Range<u64>| -> Vec<Write> {
-            let write = |i| Write {
-                key: format!("{when} {i}"),
-                value: any_value(&mut random, bytes.clone()),
-                durability: match random.one_in(3) {
-                    true => Durability::Buffered,
-                    false => Durability::Synced,
-                },
-            };
-            (0..count).map(write).collect()
-        };
-        let before = writes("before", seed % 5, 100..2000);
-        let beside = writes("beside", seed % 17 + 1, 1000..3500);
+        let before = writes_before(&mut random, seed % 5);
+        let beside = any_writes(&mut random, "beside", seed % 17 + 1, 1000..3500);
         Plan {
             seed,
             before,
@@ -87,18 +81,9 @@ impl Plan {
         }
     }
 
-    /// Opens a database that flushes nothing beside the stalled writer, because a flush would wait
-    /// for it. A segment of the log takes few writes.
-    fn open(&self, disk: &SimStorage) -> Result<Db> {
-        let builder = Db::builder(DIR).memory_budget(8 << 20);
-        let builder = builder.log_segment_bytes(4 << 10).log_bytes_max(1 << 20);
-        let environment = Environment::simulated(disk, self.seed);
-        builder.environment(environment).open()
-    }
-
     fn carry_out(&self) -> Result<Left> {
         let disk = SimStorage::new(self.seed);
-        let db = self.open(&disk)?;
+        let db = open(&disk, self.seed)?;
         let kept = db.keyspace_with("kept", Layout::sorted(), Design::default())?;
         let going = db.keyspace_with("going", Layout::sorted(), Design::default())?;
         for write in &self.before {
@@ -148,30 +133,12 @@ impl Plan {
 
     fn check(&self, left: &Left) -> std::result::Result<(), String> {
         let wrong = |e| format!("expected a database that is whole, found {e}");
-        let db = self.open(&left.disk).map_err(wrong)?;
+        let db = open(&left.disk, self.seed).map_err(wrong)?;
         let kept = db.existing_keyspace("kept").ok_or("`kept` is gone")?;
-        let entries = kept.scan::<&[u8]>(..).map_err(wrong)?;
-        let entries = entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())));
-        let mut found: BTreeMap<_, _> = entries.collect::<Result<_>>().map_err(wrong)?;
-        let acknowledged = self.beside.iter().zip(&left.acknowledged);
-        let all = self.before.iter().map(|write| (write, true, true));
-        let all = all.chain(acknowledged.map(|(write, &done)| {
-            let is_synced = write.durability == Durability::Synced;
-            (write, done, is_synced || !self.is_cut)
-        }));
-        for (write, done, survives) in all {
-            match found.remove(write.key.as_bytes()) {
-                Some(value) if value == write.value => {}
-                Some(_) => return Err(format!("`{}` has another value", write.key)),
-                None if done && survives => {
-                    return Err(format!("`{}` was acknowledged, and is lost", write.key));
-                }
-                None => {}
-            }
-        }
-        if let Some((key, _)) = found.first_key_value() {
-            return Err(format!("nobody wrote {key:?}"));
-        }
+        let writes = [&self.before[..], &self.beside].concat();
+        let before = self.before.iter().map(|_| true);
+        let acknowledged: Vec<_> = before.chain(left.acknowledged.iter().copied()).collect();
+        check_writes(&kept, &writes, &acknowledged, self.is_cut)?;
         let going = db.existing_keyspace("going");
         let is_empty = going.map(|it| it.get("stalled").map(|value| value.is_none()));
         let is_empty = is_empty.transpose().map_err(wrong)?;
@@ -183,6 +150,65 @@ impl Plan {
         }
         db.verify().map(drop).map_err(wrong)
     }
+}
+
+/// Checks that a keyspace has the writes that were acknowledged, and what was written only.
+fn check_writes(
+    keyspace: &Keyspace,
+    writes: &[Write],
+    acknowledged: &[bool],
+    is_cut: bool,
+) -> std::result::Result<(), String> {
+    let wrong = |e| format!("expected a keyspace that is whole, found {e}");
+    let entries = keyspace.scan::<&[u8]>(..).map_err(wrong)?;
+    let entries = entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())));
+    let mut found: BTreeMap<_, _> = entries.collect::<Result<_>>().map_err(wrong)?;
+    for (write, &is_acknowledged) in writes.iter().zip(acknowledged) {
+        let survives = write.durability == Durability::Synced || !is_cut;
+        match found.remove(write.key.as_bytes()) {
+            Some(value) if value == write.value => {}
+            Some(_) => return Err(format!("`{}` has another value", write.key)),
+            None if is_acknowledged && survives => {
+                return Err(format!("`{}` was acknowledged, and is lost", write.key));
+            }
+            None => {}
+        }
+    }
+    match found.first_key_value() {
+        Some((key, _)) => Err(format!("nobody wrote {key:?}")),
+        None => Ok(()),
+    }
+}
+
+/// Writes that are durable when a run begins.
+fn writes_before(random: &mut Random, count: u64) -> Vec<Write> {
+    let mut writes = any_writes(random, "before", count, 100..2000);
+    writes
+        .iter_mut()
+        .for_each(|it| it.durability = Durability::Synced);
+    writes
+}
+
+fn any_writes(random: &mut Random, when: &str, count: u64, bytes: Range<u64>) -> Vec<Write> {
+    let write = |i| Write {
+        key: format!("{when} {i}"),
+        value: any_value(random, bytes.clone()),
+        durability: match random.one_in(3) {
+            true => Durability::Buffered,
+            false => Durability::Synced,
+        },
+    };
+    (0..count).map(write).collect()
+}
+
+/// Opens a database that flushes nothing by itself, because a flush could wait for who is stopped.
+/// A segment of the log takes few writes.
+fn open(disk: &SimStorage, seed: u64) -> Result<Db> {
+    let builder = Db::builder(DIR).memory_budget(8 << 20);
+    let builder = builder.log_segment_bytes(4 << 10).log_bytes_max(1 << 20);
+    builder
+        .environment(Environment::simulated(disk, seed))
+        .open()
 }
 
 fn any_value(random: &mut Random, bytes: Range<u64>) -> Vec<u8> {
