@@ -59,9 +59,9 @@ impl Drop for Stall {
 }
 
 impl SimStorage {
-    /// Stops the writer of these bytes into a log segment, or into a file that is written from front
-    /// to back, until the result is dropped. The next call of this ends the search for a writer,
-    /// but one that has stopped waits on. Images stop none.
+    /// Stops the writer of these bytes into a log segment, or into a file that is written from
+    /// front to back, until the result is dropped. The next call of this ends the search for a
+    /// writer, but one that has stopped waits on. Images stop none.
     ///
     /// # Panics
     /// If there are no bytes.

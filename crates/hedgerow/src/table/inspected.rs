@@ -1,6 +1,7 @@
 //! The contents of a table file, page by page, even if some pages are damaged. A page that cannot
 //! be read gives an error in its place. Pages that do not depend on it follow.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use hedgerow_io::{ReadMode, Storage};
@@ -15,6 +16,7 @@ use super::contents::Contents;
 use super::footer::{Footer, Tail};
 use super::format;
 use super::page_io::FilePages;
+use super::page_search::{self, Stretch};
 use super::table_file::read_ranges;
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
@@ -274,6 +276,22 @@ impl InspectedTable {
         })
     }
 
+    /// Returns normally if all pages of the index can be read.
+    pub(super) fn check_index(&self) -> Result<()> {
+        let index = self.index.as_ref().map_err(Clone::clone)?;
+        let mut ids = index.page_ids().into_iter();
+        ids.try_for_each(|id| self.page(Part::Index, id.handle).map(drop))
+    }
+
+    /// Finds the pages before the filter and the index without them. `is_block` tells if a page is
+    /// a block.
+    pub(super) fn search(&self, is_block: &dyn Fn(&Range<usize>) -> bool) -> Vec<Stretch> {
+        let filter = self.footer().filter.map(|filter| filter.offset());
+        let end = filter.unwrap_or(u64::MAX);
+        let end = end.min(self.footer().index_top.offset).min(self.bytes());
+        page_search::find(&*self.pages.file, self.footer().id, end as usize, is_block)
+    }
+
     /// A block and its place.
     pub(super) fn block_page(
         &self,
@@ -382,7 +400,7 @@ impl InspectedTable {
         places.map(|(part, handle)| Ok(described(part, handle, &self.page(part, handle)?)))
     }
 
-    fn page(&self, part: Part, handle: Handle) -> Result<Page> {
+    pub(super) fn page(&self, part: Part, handle: Handle) -> Result<Page> {
         let class = match part {
             Part::Block => PageClass::Data,
             Part::Value => PageClass::Value,

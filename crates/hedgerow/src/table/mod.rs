@@ -19,6 +19,7 @@ pub(crate) mod memory;
 pub(crate) mod open;
 pub(crate) mod page_cache;
 pub(crate) mod page_io;
+mod page_search;
 pub(crate) mod paged_file;
 mod read_ahead;
 pub(crate) mod salvage;

@@ -31,6 +31,11 @@ pub(crate) fn seal(stored: &mut Vec<u8>, compression: u8, table: TableId, offset
     stored.extend_from_slice(&sum.to_le_bytes());
 }
 
+/// Returns true if a trailer may begin with this byte.
+pub(super) fn is_compression(byte: u8) -> bool {
+    byte & !SHORT_KEYS <= compress::ZSTD
+}
+
 /// Checks the bytes of a page against its trailer. Returns the stored bytes and their compression.
 pub(crate) fn check(bytes: &[u8], table: TableId, offset: u64) -> Result<(&[u8], u8)> {
     let (Some((body, sum)), true) = (

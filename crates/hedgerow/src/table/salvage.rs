@@ -2,23 +2,25 @@
 //! values out of line. `repair` merges it like any table.
 //!
 //! A block is skipped if it cannot be read or if its entries are out of order. An entry is skipped
-//! if its value cannot be read. The index and the facts must be readable. The manifest's
-//! description can replace the facts. The filter is not needed.
+//! if its value cannot be read. The facts must be readable, or the manifest's description, which
+//! can replace them. If a page of the index is damaged, the blocks are searched for. The filter is
+//! not needed.
 
-use std::collections::VecDeque;
-use std::ops::RangeInclusive;
+use std::collections::{HashSet, VecDeque};
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_order::Order;
-use crate::base::page::{Page, PageId};
+use crate::base::page::{Handle, Page, PageId};
 use crate::table::iter::{Entry, InternalIter, ValueSource};
 
 use super::Footer;
 use super::contents::Contents;
+use super::entry_parts::ValueHandle;
 use super::format;
-use super::inspected::InspectedTable;
+use super::inspected::{InspectedTable, Part};
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
 
@@ -26,7 +28,26 @@ use crate::base::table_meta::TableMeta;
 pub(crate) struct Salvage {
     table: InspectedTable,
     meta: TableMeta,
-    blocks: usize,
+    order: Box<dyn Order>,
+    blocks: Blocks,
+}
+
+/// The blocks of a damaged table.
+enum Blocks {
+    /// The number of blocks of a readable index.
+    Indexed(usize),
+    /// The blocks that a search found, in order. An error stands for what it found between them.
+    Found(Vec<Result<Handle>>),
+}
+
+impl Blocks {
+    /// Their number, that of the errors included.
+    fn count(&self) -> usize {
+        match self {
+            Blocks::Indexed(count) => *count,
+            Blocks::Found(found) => found.len(),
+        }
+    }
 }
 
 /// The loss of a damaged table.
@@ -41,10 +62,11 @@ pub(crate) struct Loss {
 }
 
 impl Salvage {
-    /// Opens a damaged table. `known` is its description in the manifest, if there is one.
+    /// Opens a damaged table. `known` is its description in the manifest, if there is one. Cost:
+    /// the pages of the index; if one is damaged, those of the table.
     ///
     /// # Errors
-    /// `Corruption` if there is no index, or if the facts are unknown.
+    /// `Corruption` if the facts are unknown.
     pub(crate) fn of(table: InspectedTable, known: Option<&TableMeta>) -> Result<Salvage> {
         let facts = table.meta().cloned();
         let meta = match known {
@@ -52,11 +74,56 @@ impl Salvage {
             None => facts?,
         };
         let seqno_override = known.and_then(|meta| meta.seqno_override);
-        Ok(Salvage {
-            blocks: table.blocks()?,
+        let mut salvage = Salvage {
+            blocks: Blocks::Indexed(table.blocks().unwrap_or(0)),
             meta: meta.renumbered(seqno_override),
+            order: table.footer().order(),
             table,
-        })
+        };
+        if salvage.table.check_index().is_err() {
+            salvage.blocks = Blocks::Found(salvage.search());
+        }
+        Ok(salvage)
+    }
+
+    /// Searches for the blocks. A page is one if its content is, and if no block refers to it as a
+    /// value.
+    fn search(&self) -> Vec<Result<Handle>> {
+        let mut found = Vec::new();
+        let mut values = HashSet::new();
+        let place = |bytes: &Range<usize>| Handle {
+            offset: bytes.start as u64,
+            bytes: bytes.len() as u32,
+        };
+        let entries = |block| {
+            let page = self.table.page(Part::Block, block);
+            page.and_then(|page| self.entries(&page, None))
+        };
+        for stretch in self.table.search(&|page| entries(place(page)).is_ok()) {
+            let handle = place(&stretch.bytes);
+            if !stretch.is_page {
+                let bytes = handle.bytes;
+                let error = Error::corruption(format!("expected pages, found {bytes} other bytes"));
+                found.push(Err(error.at(self.table.path(), Some(handle.offset))));
+                continue;
+            }
+            if let Ok(entries) = entries(handle) {
+                let places = entries.iter().filter_map(|(_, place)| place.as_ref());
+                values.extend(places.map(|place| place.handle));
+                found.push(Ok((handle, entries.len() as u64)));
+            }
+        }
+        found.retain(|it| {
+            it.as_ref()
+                .map_or(true, |(block, _)| !values.contains(block))
+        });
+        let read: u64 = found.iter().flatten().map(|(_, entries)| entries).sum();
+        if read == self.meta.entries {
+            // The damage is where no entries are.
+            found.retain(Result::is_ok);
+        }
+        let blocks = found.into_iter();
+        blocks.map(|block| Ok(block?.0)).collect()
     }
 
     pub(crate) fn meta(&self) -> &TableMeta {
@@ -90,7 +157,6 @@ impl Salvage {
     /// An iterator that only goes forward.
     pub(crate) fn iter(self: &Arc<Self>) -> SalvageIter {
         SalvageIter {
-            order: self.footer().order(),
             table: self.clone(),
             next_block: 0,
             index_page: None,
@@ -99,6 +165,48 @@ impl Salvage {
             missing_from: None,
             loss: Loss::default(),
         }
+    }
+
+    /// The entries of a block that follows the entry `last`, with the places of their values.
+    fn entries(
+        &self,
+        block: &[u8],
+        mut last: Option<(Vec<u8>, SeqNo)>,
+    ) -> Result<Vec<(HeldEntry, Option<ValueHandle>)>> {
+        let mut entries = Vec::new();
+        format::walk(self.footer().table, &*self.order, block, &mut |entry| {
+            let held = self.held(entry)?;
+            check_order(last.as_ref(), &held)?;
+            last = Some((held.key.clone(), held.seqno));
+            entries.push((held, entry.place()?));
+            Ok(())
+        })?;
+        Ok(entries)
+    }
+
+    /// Checks that an entry may be in this table, and copies it.
+    fn held(&self, entry: &Contents<'_>) -> Result<HeldEntry> {
+        let (key, meta) = (entry.key, &self.meta);
+        let user_key = self.order.decode(key);
+        self.order.check(user_key).map_err(|e| {
+            Error::corruption(format!("expected a key of the order, found {key:?}: {e}"))
+        })?;
+        let mut again = Vec::new();
+        self.order.encode(user_key, &mut again);
+        let seqno = meta.seqno_override.unwrap_or(entry.seqno);
+        let keys = meta.smallest_key.as_slice()..=meta.largest_key.as_slice();
+        if again != key || !keys.contains(&key) || seqno > meta.largest_seqno {
+            return Err(Error::corruption(format!(
+                "expected keys from {:?} to {:?} numbered up to {}, found {key:?} at {}",
+                meta.smallest_key, meta.largest_key, meta.largest_seqno.0, seqno.0
+            )));
+        }
+        Ok(HeldEntry {
+            key: again,
+            seqno,
+            tag: entry.tag,
+            value: entry.value.to_vec(),
+        })
     }
 }
 
@@ -113,7 +221,6 @@ struct HeldEntry {
 /// An iterator over the readable entries; see [`Salvage::iter`].
 pub(crate) struct SalvageIter {
     table: Arc<Salvage>,
-    order: Box<dyn Order>,
     next_block: usize,
     index_page: Option<(PageId, Page)>,
     /// The entries of the current block from the current one on.
@@ -137,7 +244,7 @@ impl SalvageIter {
 
     /// Loads the entries of the next block that has some.
     fn load_next(&mut self) {
-        while self.entries.is_empty() && self.next_block < self.table.blocks {
+        while self.entries.is_empty() && self.next_block < self.table.blocks.count() {
             let number = self.next_block;
             self.next_block += 1;
             if let Err(error) = self.load(number) {
@@ -162,22 +269,22 @@ impl SalvageIter {
     fn load(&mut self, number: usize) -> Result<()> {
         let salvage = self.table.clone();
         let table = &salvage.table;
-        let (handle, page) = table.block_page(number, &mut self.index_page)?;
-        let mut last = self.last.clone();
-        let mut found = Vec::new();
-        let footer = table.footer();
-        format::walk(footer.table, &*self.order, &page, &mut |entry| {
-            let held = self.held(entry)?;
-            check_order(last.as_ref(), &held)?;
-            last = Some((held.key.clone(), held.seqno));
-            found.push((held, entry.place()?));
-            Ok(())
-        })
-        .map_err(|e| e.at(table.path(), Some(handle.offset)))?;
+        let (handle, page) = match &salvage.blocks {
+            Blocks::Indexed(_) => table.block_page(number, &mut self.index_page)?,
+            Blocks::Found(found) => {
+                let handle = found[number].clone()?;
+                (handle, table.page(Part::Block, handle)?)
+            }
+        };
+        let found = salvage
+            .entries(&page, self.last.clone())
+            .map_err(|e| e.at(table.path(), Some(handle.offset)))?;
         if let Some((first, _)) = found.first() {
             self.end_gap(first.key.clone());
         }
-        self.last = last;
+        if let Some((last, _)) = found.last() {
+            self.last = Some((last.key.clone(), last.seqno));
+        }
         for (mut held, place) in found {
             match place.map(|place| table.value_page(place.handle, place.bytes)) {
                 Some(Err(error)) => {
@@ -192,31 +299,6 @@ impl SalvageIter {
             self.entries.push_back(held);
         }
         Ok(())
-    }
-
-    /// Checks that an entry may be in this table, and copies it.
-    fn held(&self, entry: &Contents<'_>) -> Result<HeldEntry> {
-        let (key, meta) = (entry.key, &self.table.meta);
-        let user_key = self.order.decode(key);
-        self.order.check(user_key).map_err(|e| {
-            Error::corruption(format!("expected a key of the order, found {key:?}: {e}"))
-        })?;
-        let mut again = Vec::new();
-        self.order.encode(user_key, &mut again);
-        let seqno = meta.seqno_override.unwrap_or(entry.seqno);
-        let keys = meta.smallest_key.as_slice()..=meta.largest_key.as_slice();
-        if again != key || !keys.contains(&key) || seqno > meta.largest_seqno {
-            return Err(Error::corruption(format!(
-                "expected keys from {:?} to {:?} numbered up to {}, found {key:?} at {}",
-                meta.smallest_key, meta.largest_key, meta.largest_seqno.0, seqno.0
-            )));
-        }
-        Ok(HeldEntry {
-            key: again,
-            seqno,
-            tag: entry.tag,
-            value: entry.value.to_vec(),
-        })
     }
 }
 

@@ -17,7 +17,7 @@ struct Plan {
     /// The log that a slot may keep, in bytes. With little the slot loses its place.
     slot_bytes: u64,
     before: Vec<Write>,
-    /// What the flush writes.
+    /// The value that the flush writes.
     flushed: Vec<u8>,
     /// Concurrent writes. The flush ends between them.
     beside: Vec<Write>,
