@@ -32,17 +32,15 @@ fn keyspaces_that_are_created_together_take_one_sync_and_survive_a_crash() {
     // All are there: nothing is written.
     create(&db, &names);
     assert_eq!(disk.counters(), after);
+    let disk = disk.crash();
+    let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
+    assert_eq!(db.keyspaces(), names);
     // Alone each takes one sync, too.
     for name in ["one", "two"] {
         let before = disk.counters().syncs;
         db.keyspace(name, Layout::sorted()).unwrap();
         assert_eq!(disk.counters().syncs - before, 1);
-        db.drop_keyspace(name).unwrap();
-        assert_eq!(disk.counters().syncs - before, 2);
     }
-    let disk = disk.crash();
-    let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
-    assert_eq!(db.keyspaces(), names);
 }
 
 #[test]
