@@ -97,8 +97,29 @@ struct RepositoryArguments {
 }
 
 impl RepositoryArguments {
-    fn open(&self) -> Repository {
+    /// The repository; `create` makes it.
+    fn place(&self) -> Repository {
         Repository::new(&self.repository)
+    }
+
+    /// The repository and its backups, oldest first.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no repository.
+    fn open(&self) -> Result<(Repository, Vec<Backup>), Failure> {
+        let repository = self.place();
+        let backups = repository.list().map_err(Failure::of_search)?;
+        Ok((repository, backups))
+    }
+
+    /// The repository with the chosen backup.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    fn with(&self, choice: &Choice) -> Result<Repository, Failure> {
+        let repository = self.place();
+        repository.find(choice.backup).map_err(Failure::of_search)?;
+        Ok(repository)
     }
 }
 
@@ -120,7 +141,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             create(database, repository, *rate, *quick, output)?;
         }
         What::List { repository } => {
-            let backups = repository.open().list()?;
+            let (_, backups) = repository.open()?;
             for backup in &backups {
                 let (id, age, contents) = (backup.id, age(backup), contents(backup));
                 output.line(format_args!("backup {id}, made {age} ago: {contents}"));
@@ -129,9 +150,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             output.object(&json!({ "backups": backups }));
         }
         What::Verify { repository, choice } => {
-            let found = with_bar("checking", |go_on| {
-                repository.open().verify(choice.backup, go_on)
-            })?;
+            let repository = repository.with(choice)?;
+            let found = with_bar("checking", |go_on| repository.verify(choice.backup, go_on))?;
             let (id, contents) = (found.id, contents(&found));
             output.line(format_args!("backup {id} is whole: {contents}"));
             output.object(&object(&found));
@@ -141,8 +161,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             destination,
             choice,
         } => {
+            let repository = repository.with(choice)?;
             let restored = with_bar("restoring", |go_on| {
-                repository.open().restore(choice.backup, destination, go_on)
+                repository.restore(choice.backup, destination, go_on)
             })?;
             let (id, to) = (restored.id, destination.display());
             let contents = contents(&restored);
@@ -150,7 +171,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             output.object(&object(&restored));
         }
         What::Prune { repository, keep } => {
-            let pruned = repository.open().prune(*keep)?;
+            let (repository, _) = repository.open()?;
+            let pruned = repository.prune(*keep)?;
             output.line(format_args!(
                 "removed {} and {}, {}",
                 counted(pruned.backups, "backup"),
@@ -184,7 +206,7 @@ fn create(
     }
     let (db, mut copied_bytes) = (database.existing()?, 0);
     let made = with_bar("copying", |go_on| {
-        repository.open().create(&db, options, |progress| {
+        repository.place().create(&db, options, |progress| {
             copied_bytes = progress.copied_bytes;
             go_on(progress)
         })

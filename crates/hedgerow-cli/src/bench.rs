@@ -16,6 +16,7 @@ use hedgerow_bench::{
 use serde_json::Value;
 
 use crate::arguments;
+use crate::database;
 use crate::design_file;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
@@ -276,6 +277,9 @@ fn measure(
             temporary.path()
         }
     };
+    if arguments.db.is_some() {
+        expect_filled(arguments, dir)?;
+    }
     let settings = arguments.settings();
     let mut session = Session::new(HedgerowStore::opener(), arguments.options(dir)?, settings)
         .map_err(failure)?;
@@ -293,6 +297,28 @@ fn measure(
         results.push(result);
     }
     Ok(())
+}
+
+/// Checks that there is something to read, unless the first workload puts it there.
+///
+/// # Errors
+/// `NotFound` if there is no database or no keyspace.
+fn expect_filled(arguments: &Arguments, dir: &Path) -> Result<(), Failure> {
+    let puts = |it: &Workload| {
+        it.loads()
+            || matches!(
+                it,
+                Workload::Overwrite | Workload::PutRandom | Workload::MergeRandom
+            )
+    };
+    match arguments.workloads.first() {
+        Some(first) if !puts(first) => {
+            let found = database::open_to_read(dir, &arguments.keyspace);
+            let fill = format!("; `{first}` needs a fill before it, such as fillrandom,{first}");
+            found.map(drop).map_err(|failure| failure.adding(&fill))
+        }
+        _ => Ok(()),
+    }
 }
 
 const HEADINGS: &str = "\

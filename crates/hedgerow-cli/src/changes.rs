@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let builder = arguments.database.existing()?;
     let since = match (&arguments.slot, arguments.since) {
-        (Some(name), _) => builder.slot(name)?.position,
+        (Some(name), _) => builder.slot(name).map_err(Failure::of_search)?.position,
         (None, since) => since.unwrap_or(0),
     };
     let mut changes = builder.changes_since(since)?;

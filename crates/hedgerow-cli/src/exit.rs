@@ -12,7 +12,8 @@ use serde_json::json;
 /// The part of the help about exit codes.
 pub(crate) const HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 corruption found, 5 locked by another \
-process, 130 ended by Ctrl-C.";
+process, 130 ended by Ctrl-C. Not found is whatever the command line names and does not exist: a \
+database, keyspace, key, slot, backup or file.";
 
 /// The exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,7 @@ pub(crate) enum Exit {
     Unread = 0,
     Failure = 1,
     Usage = 2,
+    /// Something that the command line names does not exist.
     NotFound = 3,
     Corruption = 4,
     Locked = 5,
@@ -96,6 +98,30 @@ impl Failure {
         };
         let message = format!("cannot {action} {}: {error}", path.display());
         Failure::new(exit, message).at(path)
+    }
+
+    /// The failure of a search for a slot or a backup, which calls its argument invalid only if
+    /// there is none of the name.
+    pub(crate) fn of_search(error: Error) -> Failure {
+        let is_absent = error.kind() == ErrorKind::InvalidArgument;
+        Failure::from(error).absent_if(is_absent)
+    }
+
+    /// The failure to open a file that the command line names.
+    pub(crate) fn of_file(error: Error) -> Failure {
+        let source = std::error::Error::source(&error).and_then(|it| it.downcast_ref());
+        let is_absent = source.is_some_and(|it: &io::Error| it.kind() == io::ErrorKind::NotFound);
+        Failure::from(error).absent_if(is_absent)
+    }
+
+    fn absent_if(self, is_absent: bool) -> Failure {
+        match is_absent {
+            true => Failure {
+                exit: Exit::NotFound,
+                ..self
+            },
+            false => self,
+        }
     }
 
     /// A database is open for writing in another process.

@@ -1,5 +1,6 @@
 //! `hedgerow ingest FILE…`: takes in tables that were written outside of the database.
 
+use std::fs;
 use std::path::PathBuf;
 
 use clap::ValueHint;
@@ -30,6 +31,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    for file in &arguments.files {
+        fs::metadata(file).map_err(|e| Failure::io("read", file, &e))?;
+    }
     let (db, keyspace) = arguments.keyspace.open_to_write()?;
     let wheel = waiting("ingesting");
     let ingested = keyspace.ingest(&arguments.files);

@@ -65,6 +65,12 @@ struct SlotArguments {
 }
 
 impl SlotArguments {
+    /// Fails with `NotFound` if there is no such slot.
+    fn find(&self) -> Result<(), Failure> {
+        let found = self.database.existing()?.slot(&self.name);
+        found.map(drop).map_err(Failure::of_search)
+    }
+
     /// Opens the database for a change of the slot.
     fn change<T>(
         &self,
@@ -91,8 +97,14 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
                 output.object(&object(&name, position, slot.log_bytes_max));
             }
         }
-        What::Confirm { slot, number } => slot.change(|db, name| db.confirm_slot(name, *number))?,
-        What::Drop { slot } => slot.change(|db, name| db.drop_slot(name))?,
+        What::Confirm { slot, number } => {
+            slot.find()?;
+            slot.change(|db, name| db.confirm_slot(name, *number))?;
+        }
+        What::Drop { slot } => {
+            slot.find()?;
+            slot.change(|db, name| db.drop_slot(name))?;
+        }
     }
     Ok(())
 }

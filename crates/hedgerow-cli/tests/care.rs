@@ -103,7 +103,7 @@ fn a_database_that_is_open_is_backed_up_and_restored() {
         object(&backup(&["prune", repository, "--keep", "1"]))["backups"],
         1
     );
-    failure(&backup(&restore), 2);
+    failure(&backup(&restore), 3);
     let quick = ["backup", "create", "--db", db, repository, "--quick"];
     let said = String::from_utf8(stdout(&hedgerow(&quick)).to_vec()).unwrap();
     assert!(said.starts_with("made backup 3: "), "{said}");

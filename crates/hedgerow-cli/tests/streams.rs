@@ -393,7 +393,7 @@ fn changes_are_lines_that_resume_where_a_slot_or_a_reader_was() {
     stdout(&slot(&["drop", "index"]));
     fails_saying(
         &place.run("changes", &["--slot", "index"]),
-        2,
+        3,
         &["none named `index`"],
     );
 }

@@ -27,7 +27,7 @@ pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), 
     if arguments.file.extension().is_some_and(|it| it == "cluster") {
         return show_cluster(arguments, report);
     }
-    let filter = GroupFilter::open(&report.storage, &arguments.file)?;
+    let filter = GroupFilter::open(&report.storage, &arguments.file).map_err(Failure::of_file)?;
     let path = shown(filter.path.as_os_str().as_encoded_bytes());
     let mode = if filter.unique { "unique" } else { "set" };
     let tables = |tables: &[hedgerow::inspect::TableId]| -> Vec<u64> {
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), 
 }
 
 fn show_cluster(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), Failure> {
-    let cluster = Cluster::open(&report.storage, &arguments.file)?;
+    let cluster = Cluster::open(&report.storage, &arguments.file).map_err(Failure::of_file)?;
     let path = shown(cluster.path.as_os_str().as_encoded_bytes());
     let mut text = format!(
         "cluster {} of {}: {path}\n  keyspace {}, partition {}\n  {} of {}",

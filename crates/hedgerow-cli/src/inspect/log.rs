@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), 
     for number in numbers {
         match Segment::open(&report.storage, dir, number) {
             Ok(segment) => print(segment, arguments, report),
-            Err(error) if arguments.segment.is_some() => return Err(error.into()),
+            Err(error) if arguments.segment.is_some() => return Err(Failure::of_file(error)),
             Err(error) => report.damage(&error),
         }
     }

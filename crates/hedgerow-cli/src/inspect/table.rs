@@ -35,7 +35,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), Failure> {
     let encoding = arguments.encoding.choice();
-    let table = Table::open(&report.storage, &arguments.file)?;
+    let table = Table::open(&report.storage, &arguments.file).map_err(Failure::of_file)?;
     print_properties(&table, encoding, report);
     for page in table.pages() {
         if report.is_unread() {
