@@ -9,6 +9,8 @@ use std::process::ExitCode;
 use hedgerow::{Error, ErrorKind};
 use serde_json::json;
 
+use crate::words;
+
 /// The part of the help about exit codes.
 pub(crate) const HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 corruption found, 5 locked by another \
@@ -211,7 +213,7 @@ impl From<Error> for Failure {
         Failure {
             path: error.path().map(Path::to_path_buf),
             offset: error.offset(),
-            ..Failure::new(exit, error.to_string())
+            ..Failure::new(exit, words::typed(&error))
         }
     }
 }

@@ -53,6 +53,7 @@ mod records;
 mod standard_input;
 mod transfer;
 mod trees;
+mod words;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;

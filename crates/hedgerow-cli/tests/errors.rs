@@ -7,6 +7,7 @@ mod support;
 use std::fs;
 use std::process::Output;
 
+use hedgerow::{Db, Layout, MergeError, MergeOperator, PrefixRule};
 use support::{Place, command, fails_saying, stdout};
 
 /// Runs a line of words in the folder of the place, whose database is `db`.
@@ -83,5 +84,122 @@ fn whatever_is_named_and_does_not_exist_is_not_found() {
     // A command that is refused makes nothing.
     for name in ["none", "copy", "outside", "page"] {
         assert!(!place.path(name).exists(), "{name}");
+    }
+}
+
+/// An operator that only its own program has.
+struct Own;
+
+impl MergeOperator for Own {
+    fn name(&self) -> &'static str {
+        "own"
+    }
+
+    fn full(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Result<Option<Vec<u8>>, MergeError> {
+        Ok(None)
+    }
+}
+
+#[test]
+fn errors_of_the_engine_name_flags_and_commands() {
+    let place = Place::new();
+    let db = Db::builder(place.db()).merge_operator(Own).open().unwrap();
+    for (name, layout) in [
+        ("sorted", Layout::sorted()),
+        ("semi", Layout::semi_sorted(PrefixRule::Bytes(4))),
+        ("hashed", Layout::hashed()),
+        ("own", Layout::sorted().merge_operator("own")),
+    ] {
+        let keyspace = db.keyspace(name, layout).unwrap();
+        keyspace.put("aaaab", "1").unwrap();
+    }
+    let own = db.existing_keyspace("own").unwrap();
+    own.merge("aaaab", "2").unwrap();
+    db.close().unwrap();
+    for (line, says) in [
+        (
+            "get --db db --memory-budget 1 a",
+            "expected `--memory-budget` of ",
+        ),
+        (
+            "scan --db db --keyspace semi --from a",
+            "use `--prefix`, or leave out the range",
+        ),
+        (
+            "scan --db db --keyspace hashed --from a",
+            "leave out the range",
+        ),
+        (
+            "scan --db db --keyspace hashed --prefix a",
+            "leave out the range",
+        ),
+        (
+            "del --db db --keyspace semi --from a",
+            "use `--prefix` for the keys of a prefix, or `hedgerow clear`",
+        ),
+        (
+            "del --db db --keyspace hashed --from a",
+            "use `hedgerow clear` for all keys",
+        ),
+        (
+            "get --db db --keyspace own aaaab",
+            "only programs that bring it",
+        ),
+        (
+            "retune --db db --keyspace sorted --table block:1",
+            "expected blocks (`--table block:BYTES`) of 512 ",
+        ),
+        (
+            "retune --db db --keyspace sorted --table-size 1",
+            "expected `--table-size` of ",
+        ),
+        (
+            "retune --db db --keyspace sorted --memtable-size 1",
+            "expected `--memtable-size` of ",
+        ),
+        (
+            "retune --db db --keyspace sorted --filter cuckoo:1",
+            "expected fingerprints (`--filter cuckoo:BITS` or `mlcf:BITS`) of 4 ",
+        ),
+        (
+            "bench fillrandom --num 9 --order hashed --table htable:200000",
+            "expected buckets (`--table htable:BYTES`) of ",
+        ),
+        (
+            "bench fillrandom --num 9 --workers 9999",
+            "expected `--workers` of ",
+        ),
+        (
+            "bench fillrandom --num 9 --workers 1 --worker-queue 0",
+            "expected `--worker-queue` of ",
+        ),
+    ] {
+        let output = run(&place, line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && said.contains(says),
+            "{line}: {said}"
+        );
+    }
+    let tables = support::files(&place.db().join("tables"));
+    let table = tables[0].to_str().unwrap();
+    let output = place.run("ingest", &["--keyspace", "sorted", table]);
+    fails_saying(
+        &output,
+        2,
+        &["expected a table of `hedgerow export`, found table"],
+    );
+}
+
+#[test]
+fn a_key_with_the_name_of_a_call_stays_as_it_is() {
+    let place = Place::new();
+    for name in ["workers", "memory_budget", "scan_prefix", "clear"] {
+        fails_saying(&place.run("drop", &[name]), 3, &["expected a database"]);
+    }
+    place.text("put", &["a", "1"]);
+    for name in ["workers", "memory_budget", "scan_prefix", "clear"] {
+        let output = place.run("drop", &[name]);
+        fails_saying(&output, 3, &[&format!("expected the keyspace `{name}`")]);
     }
 }
