@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use hedgerow::{Error, ErrorKind};
 use serde_json::json;
 
@@ -218,13 +219,33 @@ impl From<Error> for Failure {
     }
 }
 
+/// The other way to name the database.
+const OR_VARIABLE: &str = "the environment variable HEDGEROW_DB can name it in place of --db";
+
+/// Returns true if the database was not named.
+fn lacks_database(error: &clap::Error) -> bool {
+    let missing = match error.kind() {
+        clap::error::ErrorKind::MissingRequiredArgument => error.get(ContextKind::InvalidArg),
+        _ => None,
+    };
+    match missing {
+        Some(ContextValue::Strings(names)) => names.iter().any(|it| it.starts_with("--db")),
+        _ => false,
+    }
+}
+
 impl From<clap::Error> for Failure {
-    fn from(error: clap::Error) -> Failure {
+    fn from(mut error: clap::Error) -> Failure {
         let text = error.to_string();
         // Keeps the lines before the hints. A missing argument has a line of its own.
         let lines = text.lines().take_while(|line| !line.is_empty());
         let said = lines.map(str::trim).collect::<Vec<_>>().join(" ");
-        let message = said.strip_prefix("error: ").unwrap_or(&said).to_owned();
+        let mut message = said.strip_prefix("error: ").unwrap_or(&said).to_owned();
+        if lacks_database(&error) {
+            message += &format!("; {OR_VARIABLE}");
+            let tip = ContextValue::StyledStrs(vec![OR_VARIABLE.into()]);
+            error.insert(ContextKind::Suggested, tip);
+        }
         Failure {
             usage: Some(Box::new(error)),
             ..Failure::new(Exit::Usage, message)

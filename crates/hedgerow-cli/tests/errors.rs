@@ -8,7 +8,8 @@ use std::fs;
 use std::process::Output;
 
 use hedgerow::{Db, Layout, MergeError, MergeOperator, PrefixRule};
-use support::{Place, command, fails_saying, stdout};
+use serde_json::Value;
+use support::{Place, command, fails_saying, failure, stdout};
 
 /// Runs a line of words in the folder of the place, whose database is `db`.
 fn run(place: &Place, line: &str) -> Output {
@@ -202,4 +203,26 @@ fn a_key_with_the_name_of_a_call_stays_as_it_is() {
         let output = place.run("drop", &[name]);
         fails_saying(&output, 3, &[&format!("expected the keyspace `{name}`")]);
     }
+}
+
+#[test]
+fn a_database_that_is_not_named_may_be_in_the_environment() {
+    let place = Place::new();
+    for line in ["get a", "shell", "serve", "slot list"] {
+        let output = run(&place, line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(
+            said.contains("--db <DIR>") && said.contains("HEDGEROW_DB"),
+            "{line}: {said}"
+        );
+    }
+    let error: Value = failure(&run(&place, "get a --json"), 2);
+    assert!(
+        error["message"].as_str().unwrap().contains("HEDGEROW_DB"),
+        "{error}"
+    );
+    // Another argument is missing.
+    let said = run(&place, "get --db db").stderr;
+    assert!(!String::from_utf8_lossy(&said).contains("HEDGEROW_DB"));
 }
