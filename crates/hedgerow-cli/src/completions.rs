@@ -17,6 +17,7 @@ Example:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
+    /// The shell.
     shell: Shell,
 }
 

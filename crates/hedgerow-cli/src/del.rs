@@ -31,6 +31,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     range: RangeArguments,
 
+    /// The keys.
     #[arg(value_name = "KEY", required_unless_present_any = ["from", "to", "prefix"])]
     keys: Vec<OsString>,
 }

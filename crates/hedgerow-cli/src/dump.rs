@@ -21,7 +21,7 @@ Example:
 /// Writes the keys of a keyspace or of a range with their values and their expiry, all as of one
 /// moment.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
+#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::FORMATS))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     entries: EntryArguments,
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     range: RangeArguments,
 
     /// The format [default: follows from the file's name; `json` for a pipe].
-    #[arg(long)]
+    #[arg(long, value_parser = Format::written())]
     format: Option<Format>,
 
     /// The file to write; an existing file is replaced; `-` is standard output.

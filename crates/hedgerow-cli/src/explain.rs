@@ -50,6 +50,7 @@ struct GetArguments {
     #[arg(long)]
     warm: bool,
 
+    /// The key.
     key: OsString,
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "json")]
     raw: bool,
 
+    /// The key.
     key: OsString,
 }
 

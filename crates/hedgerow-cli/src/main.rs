@@ -175,3 +175,24 @@ fn run(line: &CommandLine) -> Result<(), Failure> {
     }
     output.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::CommandLine;
+
+    /// The flags and arguments of a command and of its subcommands that have no help.
+    fn unexplained(command: &clap::Command) -> Vec<String> {
+        let (name, arguments) = (command.get_name(), command.get_arguments());
+        let own = arguments.filter(|it| it.get_help().is_none());
+        let own = own.map(|it| format!("{name} {}", it.get_id()));
+        own.chain(command.get_subcommands().flat_map(unexplained))
+            .collect()
+    }
+
+    #[test]
+    fn every_argument_is_explained() {
+        assert_eq!(unexplained(&CommandLine::command()), [""; 0]);
+    }
+}

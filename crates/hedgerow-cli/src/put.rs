@@ -33,6 +33,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     creation: CreationArguments,
 
+    /// The key.
     key: OsString,
 
     /// The value; `-` takes the bytes of standard input.

@@ -305,8 +305,11 @@ fn every_command_has_help_with_an_example() {
     let help = stdout(&hedgerow(&["--help"])).to_vec();
     let help = String::from_utf8(help).unwrap();
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    // Longer lines about a command continue further on the right.
     let names: Vec<&str> = commands
-        .map_while(|line| line.split_whitespace().next())
+        .take_while(|line| !line.is_empty())
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
         .collect();
     assert!(names.len() >= 14, "{names:?}");

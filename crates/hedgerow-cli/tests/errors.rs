@@ -9,7 +9,7 @@ use std::process::Output;
 
 use hedgerow::{Db, Layout, MergeError, MergeOperator, PrefixRule};
 use serde_json::Value;
-use support::{Place, command, fails_saying, failure, stdout};
+use support::{Place, command, fails_saying, failure, hedgerow, stdout};
 
 /// Runs a line of words in the folder of the place, whose database is `db`.
 fn run(place: &Place, line: &str) -> Output {
@@ -225,4 +225,30 @@ fn a_database_that_is_not_named_may_be_in_the_environment() {
     // Another argument is missing.
     let said = run(&place, "get --db db").stderr;
     assert!(!String::from_utf8_lossy(&said).contains("HEDGEROW_DB"));
+}
+
+#[test]
+fn the_help_of_a_command_has_the_formats_that_it_takes() {
+    let help =
+        |command| String::from_utf8(stdout(&hedgerow(&[command, "--help"])).to_vec()).unwrap();
+    let (dump, load) = (help("dump"), help("load"));
+    for format in ["  json  ", "  csv  ", "  tsv  "] {
+        assert!(dump.contains(format) && load.contains(format), "{format}");
+    }
+    for part in ["ldb", "--columns"] {
+        assert!(!dump.contains(part) && load.contains(part), "{part}");
+    }
+    let place = Place::new();
+    place.fill(&[("a", "1")]);
+    fails_saying_usage(
+        &place.run("dump", &["--format", "ldb"]),
+        "[possible values: json, csv, tsv]",
+    );
+    assert_eq!(place.text("dump", &["--format", "tsv"]), "a\t1\n");
+}
+
+fn fails_saying_usage(output: &Output, part: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(part), "{said}");
 }

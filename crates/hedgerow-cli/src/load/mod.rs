@@ -13,7 +13,7 @@ use crate::creation::CreationArguments;
 use crate::database::{EntryArguments, KeyspaceArguments};
 use crate::exit::Failure;
 use crate::output::{Output, bytes, count, counted};
-use crate::records::{self, Columns, Format};
+use crate::records::{Columns, FORMATS, Format, READ_FORMATS};
 use pairs::Pairs;
 use put::Loaded;
 
@@ -32,7 +32,7 @@ Example:
 /// it, or that has operands, pairs are written in batches. Values without an expiry get the
 /// keyspace's time to live. Operands need a keyspace with their merge operator.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", records::HELP))]
+#[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{FORMATS}\n{READ_FORMATS}"))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     entries: EntryArguments,

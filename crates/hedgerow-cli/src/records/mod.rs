@@ -13,14 +13,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hedgerow::io::WallTime;
 use hedgerow::{Expiry, StoredEntry};
 
 use crate::encoding::Encoding;
 use crate::exit::{Exit, Failure};
 
-/// The part of the help about formats.
-pub(crate) const HELP: &str = "\
+/// The part of the help about the formats that are written and read.
+pub(crate) const FORMATS: &str = "\
 Formats:
   json  lines such as {\"key\":\"ada\",\"value\":\"1815\"}; bytes that are not UTF-8 are
         {\"base64\":\"/w==\"} instead of a string; a value that expires has also
@@ -29,8 +30,11 @@ Formats:
         without a value under them
   csv   a line `key,value`, then a line per pair with its bytes unchanged; entries that
         expire or have operands are refused
-  tsv   a line per pair, key TAB value, as `scan` prints them; no first line with names
-  ldb   the output of RocksDB's `ldb --db=DIR dump --hex`; read only (see `hedgerow import`)
+  tsv   a line per pair, key TAB value, as `scan` prints them; no first line with names";
+
+/// What follows in the help of a command that only reads.
+pub(crate) const READ_FORMATS: &str = "  \
+  ldb   the output of RocksDB's `ldb --db=DIR dump --hex` (see `hedgerow import`)
 
 Other columns of csv and tsv, by the names in the first line, or by their numbers if it has
 none; the rest is ignored:
@@ -181,6 +185,13 @@ impl Format {
                 Err(Failure::new(Exit::Usage, message))
             }
         }
+    }
+
+    /// Parses the name of a format that `dump` writes.
+    pub(crate) fn written() -> impl TypedValueParser<Value = Format> {
+        let written = [Format::Json, Format::Csv, Format::Tsv];
+        let names = written.iter().filter_map(Format::to_possible_value);
+        PossibleValuesParser::new(names).try_map(|name| Format::from_str(&name, true))
     }
 
     /// A reader of `input`, whose key and value are in the given columns or in the usual ones.
