@@ -8,9 +8,9 @@
 mod support;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use hedgerow::Db;
 use rustix::process::{Pid, Signal, kill_process};
@@ -200,6 +200,65 @@ fn load_and_interrupt(more: Option<&[u8]>) {
     };
     assert!(said.contains("ended by Ctrl-C"), "{said}");
     assert!(said.contains(&says), "{said}, {kept}");
+}
+
+/// Ctrl-C comes while `put -` waits for more, or has a value that it has cut.
+#[test]
+fn ctrl_c_leaves_no_part_of_a_value() {
+    for is_open in [true, false] {
+        let place = Place::new();
+        let mut command = place.command("put", &["k", "-"]);
+        let mut put = command
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = put.stdin.take().unwrap();
+        // More than a pipe holds: the command has read some of it, so it listens.
+        input.write_all(&[b'x'; 1 << 20]).unwrap();
+        kill_process(Pid::from_child(&put), Signal::INT).unwrap();
+        let open = is_open.then_some(input);
+        let output = put.wait_with_output().unwrap();
+        drop(open);
+        fails_saying(&output, 130, &["ended by Ctrl-C"]);
+        assert!(!place.db().exists());
+    }
+}
+
+/// Ctrl-C ends the watch, which is no failure, and the shell that it runs in.
+#[test]
+fn ctrl_c_ends_a_watch_and_the_commands_after_it() {
+    let place = Place::new();
+    place.text("put", &["a", "1"]);
+    let watch = ["stats", "--watch", "1000", "--json"];
+    let mut alone = command(&watch);
+    let (output, line) = watch_and_interrupt(alone.env("HEDGEROW_DB", place.db()), "");
+    assert!(output.status.success(), "{output:?}");
+    assert!(line.contains("\"keyspaces\""), "{line}");
+
+    let lines = format!("{}\nput never 1\n", watch.join(" "));
+    let mut shell = command(&["shell"]);
+    let (output, line) = watch_and_interrupt(shell.env("HEDGEROW_DB", place.db()), &lines);
+    fails_saying(&output, 130, &["line 1: ended by Ctrl-C"]);
+    assert!(line.contains("\"keyspaces\""), "{line}");
+    assert_eq!(place.text("scan", &NONE), "a\t1\n");
+}
+
+/// Runs a command up to its first line of output, which it returns, and sends Ctrl-C then.
+fn watch_and_interrupt(command: &mut Command, input: &str) -> (Output, String) {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut watch = command.stderr(Stdio::piped()).spawn().unwrap();
+    watch
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let mut line = String::new();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap());
+    lines.read_line(&mut line).unwrap();
+    kill_process(Pid::from_child(&watch), Signal::INT).unwrap();
+    (watch.wait_with_output().unwrap(), line)
 }
 
 #[test]
