@@ -110,20 +110,27 @@ pub(crate) fn operations_text(operations: &Operations) -> String {
     if all == 0 {
         return "none".to_owned();
     }
-    let share = |n: u64| format!("{:.1} %", 100.0 * n as f64 / all as f64);
     let steps = operations.nexts as f64 / operations.seeks.max(1) as f64;
+    let parts = [
+        (operations.gets_found, "gets that found".to_owned()),
+        (operations.gets_missed, "gets that missed".to_owned()),
+        (operations.seeks, format!("scans of {steps:.1} steps")),
+        (operations.puts, "puts".to_owned()),
+        (operations.deletes, "deletes".to_owned()),
+    ];
+    let done = parts.iter().filter(|(count, _)| *count > 0);
+    let done = done.map(|(count, what)| {
+        let share = 100.0 * *count as f64 / all as f64;
+        format!("{share:.1} % {what}")
+    });
+    let mut text = done.collect::<Vec<_>>().join(", ");
     let writes = operations.puts + operations.deletes;
-    let replaced = operations.replaced as f64 / writes.max(1) as f64;
-    format!(
-        "{} gets that found, {} gets that missed, {} scans of {steps:.1} steps, {} puts, {} deletes; \
-         {:.0} % of the writes replaced an entry",
-        share(operations.gets_found),
-        share(operations.gets_missed),
-        share(operations.seeks),
-        share(operations.puts),
-        share(operations.deletes),
-        100.0 * replaced.min(1.0),
-    )
+    if writes > 0 {
+        let replaced = operations.replaced as f64 / writes as f64;
+        let percent = 100.0 * replaced.min(1.0);
+        text += &format!("; {percent:.0} % of the writes replaced an entry");
+    }
+    text
 }
 
 pub(crate) fn operations_object(operations: &Operations) -> Value {

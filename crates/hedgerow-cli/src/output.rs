@@ -9,6 +9,12 @@ use serde_json::Value;
 
 use crate::exit::Failure;
 
+/// The cells of a bar on a wide terminal, and the fewest that show anything.
+const BAR_CELLS: usize = 22;
+const BAR_CELLS_MIN: usize = 4;
+/// The columns below which a terminal has no room for a bar of progress.
+const PROGRESS_COLUMNS: u16 = 64;
+
 /// Standard output, for text or for JSON.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -103,6 +109,19 @@ impl Output {
         self.screen = Some(screen);
     }
 
+    /// The cells of a bar that has `others` columns of text beside it: the usual number, fewer on a
+    /// narrow terminal, none if they would show nothing.
+    pub(crate) fn bar_cells(&self, others: usize) -> usize {
+        if !self.drawing {
+            return BAR_CELLS;
+        }
+        let columns = usize::from(console::Term::stdout().size().1);
+        match columns.saturating_sub(others).min(BAR_CELLS) {
+            0..BAR_CELLS_MIN => 0,
+            cells => cells,
+        }
+    }
+
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
@@ -144,25 +163,34 @@ impl Output {
 
 /// A bar on standard error that counts to `total`; invisible if standard error is no terminal.
 pub(crate) fn progress(doing: &str, total: u64) -> ProgressBar {
-    let template = "{prefix:<9} {wide_bar} {human_pos} of {human_len}, {whole_per_sec}/s, {eta}";
-    let whole_per_sec = |state: &ProgressState, out: &mut dyn fmt::Write| {
-        // A bar that cannot be drawn is left out.
-        let _ = write!(out, "{}", count(state.per_sec() as u64));
-    };
-    let style = ProgressStyle::with_template(template)
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .with_key("whole_per_sec", whole_per_sec)
-        .progress_chars("█▉▊▋▌▍▎▏ ");
-    ProgressBar::new(total)
-        .with_style(style)
-        .with_prefix(doing.to_owned())
+    bar(
+        doing,
+        total,
+        "{prefix:<9} {wide_bar} {human_pos} of {human_len}, {whole_per_sec}/s, {eta}",
+    )
 }
 
 /// A bar on standard error that counts bytes; invisible if standard error is no terminal.
 pub(crate) fn progress_bytes(doing: &str, total: u64) -> ProgressBar {
-    let template = "{prefix:<9} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta}";
+    bar(
+        doing,
+        total,
+        "{prefix:<9} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta}",
+    )
+}
+
+fn bar(doing: &str, total: u64, template: &str) -> ProgressBar {
+    let whole_per_sec = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // A bar that cannot be drawn is left out.
+        let _ = write!(out, "{}", count(state.per_sec() as u64));
+    };
+    let template = match console::Term::stderr().size().1 {
+        columns if columns < PROGRESS_COLUMNS => "{prefix:<9} {wide_bar} {percent} %, {eta}",
+        _ => template,
+    };
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("whole_per_sec", whole_per_sec)
         .progress_chars("█▉▊▋▌▍▎▏ ");
     ProgressBar::new(total)
         .with_style(style)

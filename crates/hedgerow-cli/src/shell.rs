@@ -132,10 +132,8 @@ impl Session {
                     }
                     // The first Ctrl-C ends no shell.
                     Interrupt::listen()?;
-                    match self.run_line(&line) {
-                        Ok(Next::Line) => {}
-                        Ok(Next::End) => break,
-                        Err(failure) => drop(failure.report(self.json)),
+                    if matches!(self.run_typed(&line), Next::End) {
+                        break;
                     }
                 }
                 Err(ReadlineError::Interrupted) => {}
@@ -144,6 +142,21 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Runs what was typed or pasted, which may be several lines, and reports what fails.
+    fn run_typed(&mut self, lines: &str) -> Next {
+        for line in lines.lines() {
+            match self.run_line(line) {
+                Ok(Next::Line) => {}
+                Ok(Next::End) => return Next::End,
+                Err(failure) => drop(failure.report(self.json)),
+            }
+            if Interrupt::came_to_any() {
+                break;
+            }
+        }
+        Next::Line
     }
 
     fn run_line(&mut self, line: &str) -> Result<Next, Failure> {

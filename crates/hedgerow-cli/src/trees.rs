@@ -3,7 +3,7 @@
 use hedgerow::{KeyspaceStats, MemoryStats, PartitionStats};
 use serde_json::{Map, Value, json};
 
-use crate::output::{bytes, count, counted};
+use crate::output::{Output, bytes, count, counted};
 
 /// A memtable or a level.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ pub(crate) fn rows(stats: &KeyspaceStats, memtable_bytes: Option<u64>) -> Vec<Ro
     std::iter::once(memtable).chain(levels).collect()
 }
 
-const BAR_CELLS: usize = 22;
+/// The columns of the name.
+const NAME: usize = 9;
 
 /// The legend of the bars.
 pub(crate) fn legend(blocks: bool) -> &'static str {
@@ -63,40 +64,74 @@ pub(crate) fn legend(blocks: bool) -> &'static str {
     }
 }
 
-/// Draws a heading, and one line per row: name, bar and numbers.
-pub(crate) fn draw(title: &str, rows: &[Row], blocks: bool) -> Vec<String> {
+/// A column of numbers: its heading, its width, a text for each row.
+struct Column {
+    heading: &'static str,
+    width: usize,
+    texts: Vec<String>,
+}
+
+/// Draws a heading, and one line per row: name, bar and numbers. The legend is the title if there
+/// is none; it is left out where it has no room. A terminal is not filled with empty columns.
+pub(crate) fn draw(title: Option<&str>, rows: &[Row], output: &Output) -> Vec<String> {
+    let blocks = output.drawing;
+    let mut columns = columns(rows);
+    columns.retain(|it| !blocks || it.texts.iter().any(|text| !text.is_empty()));
+    let others: usize = columns.iter().map(|it| it.width + 1).sum();
+    let cells = output.bar_cells(2 + NAME + 1 + others);
     let sizes = rows
         .iter()
         .map(|row| row.bytes.max(row.target_bytes.unwrap_or(0)));
     let longest = sizes.max().unwrap_or(0);
-    let heading = format!(
-        "  {title:<32} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11} {:>11}",
-        "size", "target", "runs", "tables", "entries", "tombstones", "filter bits"
-    );
+    let title_columns = NAME + 1 + cells;
+    let legend = Some(legend(blocks)).filter(|it| it.chars().count() <= title_columns);
+    let title = title.or(legend).unwrap_or_default();
+    let heading = columns.iter().map(|it| (it.heading, it.width));
+    let heading = numbers(format!("  {title:<title_columns$}"), heading);
+    let line = |(i, row): (usize, &Row)| {
+        let drawn = bar(row.bytes, row.target_bytes, longest, cells, blocks);
+        let texts = columns.iter().map(|it| (&*it.texts[i], it.width));
+        numbers(format!("  {:<NAME$} {drawn}", row.name), texts)
+    };
+    std::iter::once(heading)
+        .chain(rows.iter().enumerate().map(line))
+        .collect()
+}
+
+/// Appends texts, each on the right of its width.
+fn numbers<'a>(mut line: String, texts: impl Iterator<Item = (&'a str, usize)>) -> String {
+    for (text, width) in texts {
+        line += &format!(" {text:>width$}");
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+fn columns(rows: &[Row]) -> Vec<Column> {
+    let column = |heading: &'static str, width: usize, text: &dyn Fn(&Row) -> String| Column {
+        heading,
+        width,
+        texts: rows.iter().map(text).collect(),
+    };
     let some = |n: u64| if n == 0 { String::new() } else { count(n) };
     let runs = |row: &Row| match row.target_runs {
         0 | 1 => some(row.runs as u64),
         target => format!("{}/{target}", row.runs),
     };
-    let line = |row: &Row| {
-        let line = format!(
-            "  {:<9} {} {:>10} {:>10} {:>5} {:>7} {:>10} {:>11} {:>11}",
-            row.name,
-            bar(row.bytes, row.target_bytes, longest, BAR_CELLS, blocks),
-            bytes(row.bytes),
-            row.target_bytes.map(bytes).unwrap_or_default(),
-            runs(row),
-            some(row.tables as u64),
-            count(row.entries),
-            some(row.tombstones),
-            row.filter_bits
-                .map_or_else(String::new, |bits| format!("{:.1}", bits.0)),
-        );
-        line.trim_end().to_owned()
-    };
-    std::iter::once(heading)
-        .chain(rows.iter().map(line))
-        .collect()
+    let filter_bits = |row: &Row| row.filter_bits.map(|bits| format!("{:.1}", bits.0));
+    vec![
+        column("size", 10, &|row| bytes(row.bytes)),
+        column("target", 10, &|row| {
+            row.target_bytes.map(bytes).unwrap_or_default()
+        }),
+        column("runs", 5, &runs),
+        column("tables", 7, &|row| some(row.tables as u64)),
+        column("entries", 10, &|row| count(row.entries)),
+        column("tombstones", 11, &|row| some(row.tombstones)),
+        column("filter bits", 11, &|row| {
+            filter_bits(row).unwrap_or_default()
+        }),
+    ]
 }
 
 /// Draws a bar of `filled` in proportion to `longest`, with a shade up to `target`.
@@ -108,6 +143,9 @@ pub(crate) fn bar(
     blocks: bool,
 ) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    if cells == 0 {
+        return String::new();
+    }
     let eighths = |n: u64| -> usize {
         let exact = n as f64 / longest.max(1) as f64 * (cells * 8) as f64;
         // Any size above 0 is visible.
@@ -224,5 +262,6 @@ mod tests {
         assert_eq!(bar(1, None, 1 << 40, 4, true), "▏   ");
         assert_eq!(bar(1, None, 1 << 40, 4, false), "#   ");
         assert_eq!(bar(8, Some(2), 8, 4, true), "████");
+        assert_eq!(bar(8, Some(2), 8, 0, true), "");
     }
 }

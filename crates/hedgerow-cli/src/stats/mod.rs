@@ -26,7 +26,8 @@ Example:
   hedgerow stats --db people
   hedgerow stats --db people --watch 5 --json";
 
-const MEMORY_CELLS: usize = 22;
+/// The columns of a part of the memory beside its bar.
+const MEMORY_COLUMNS: usize = 25;
 const UNSEEN: &str = "cache hits, read amplification, stalls, worker queues and memory of a process that has \
 the database open are counted there: see `Db::stats`";
 
@@ -215,8 +216,9 @@ impl Sample {
             &format!("of this process, budget {}", bytes(budget)),
         );
         let all = [("all", self.memory.total())];
+        let cells = output.bar_cells(MEMORY_COLUMNS);
         for (name, part) in memory_parts(&self.memory).into_iter().chain(all) {
-            let drawn = bar(part, None, budget, MEMORY_CELLS, output.drawing);
+            let drawn = bar(part, None, budget, cells, output.drawing);
             output.line(format_args!("  {name:<11} {drawn} {:>10}", bytes(part)));
         }
     }
@@ -270,7 +272,7 @@ impl KeyspaceSample {
         };
         let about = format!("{}, {}{tunes}", self.layout, self.design);
         output.heading(&name, &about);
-        for line in trees::draw(trees::legend(output.drawing), &self.rows(), output.drawing) {
+        for line in trees::draw(None, &self.rows(), output) {
             output.line(format_args!("{line}"));
         }
         for line in trees::partition_lines(&self.stats) {

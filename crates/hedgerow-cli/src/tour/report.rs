@@ -115,7 +115,7 @@ impl<'a> Report<'a> {
         let mut object = Map::new();
         for stats in [store.entries.stats(), store.inodes.stats()] {
             let rows = trees::rows(&stats, self.memtable_bytes);
-            for line in trees::draw(&stats.name, &rows, self.output.drawing) {
+            for line in trees::draw(Some(&stats.name), &rows, self.output) {
                 self.output.line(format_args!("{line}"));
             }
             object.insert(stats.name.clone(), trees::object(&stats, &rows));

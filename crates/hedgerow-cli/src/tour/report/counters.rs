@@ -11,7 +11,8 @@ use crate::trees::{bar, memory_object, memory_parts};
 
 use super::Report;
 
-const MEMORY_CELLS: usize = 22;
+/// The columns of a part of the memory beside its bar.
+const MEMORY_COLUMNS: usize = 51;
 
 impl Report<'_> {
     pub(crate) fn engine(
@@ -132,8 +133,9 @@ impl Report<'_> {
     }
 
     fn memory(&mut self, now: &MemoryStats, peak: &MemoryStats) {
+        let cells = self.output.bar_cells(MEMORY_COLUMNS);
         self.output.line(format_args!(
-            "  {:<11} {:<MEMORY_CELLS$} {:>10} {:>24}",
+            "  {:<13} {:<cells$} {:>8} {:>24}",
             "memory",
             format!("of {}", bytes(now.budget)),
             "now",
@@ -143,7 +145,7 @@ impl Report<'_> {
         let each = memory_parts(now).into_iter().zip(memory_parts(peak));
         let each = each.map(|((name, part), (_, highest))| (name, part, highest));
         for (name, part, highest) in each.chain(sum) {
-            let drawn = bar(part, None, now.budget, MEMORY_CELLS, self.output.drawing);
+            let drawn = bar(part, None, now.budget, cells, self.output.drawing);
             self.output.line(format_args!(
                 "    {name:<11} {drawn} {:>8} {:>24}",
                 bytes(part),

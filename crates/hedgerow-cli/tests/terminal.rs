@@ -1,0 +1,125 @@
+//! The program in a terminal, which `script` of util-linux makes.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the history is read with std::fs"
+)]
+
+mod support;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use support::Place;
+
+/// A program in a terminal.
+struct Terminal {
+    script: Child,
+    keys: ChildStdin,
+    screen: ChildStdout,
+}
+
+impl Terminal {
+    fn start(place: &Place, columns: u16, words: &str) -> Terminal {
+        let program = env!("CARGO_BIN_EXE_hedgerow");
+        let line = format!("stty cols {columns} rows 60; exec {program} {words}");
+        let mut script = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("HEDGEROW_DB", place.db())
+            .env("XDG_STATE_HOME", place.path("state"))
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Terminal {
+            keys: script.stdin.take().unwrap(),
+            screen: script.stdout.take().unwrap(),
+            script,
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the terminal has shown a text. Returns what it has shown until then.
+    fn wait_for(&mut self, text: &str) -> String {
+        let mut shown = Vec::new();
+        while !shown.ends_with(text.as_bytes()) {
+            let mut byte = [0];
+            if self.screen.read(&mut byte).unwrap() == 0 {
+                let shown = String::from_utf8_lossy(&shown);
+                panic!("expected `{text}`, found the end of {shown}");
+            }
+            shown.push(byte[0]);
+        }
+        String::from_utf8(shown).unwrap()
+    }
+
+    /// The rest of what is shown until the program ends, which must succeed.
+    fn rest(mut self) -> String {
+        let mut shown = String::new();
+        self.screen.read_to_string(&mut shown).unwrap();
+        let ended = self.script.wait().unwrap();
+        assert!(ended.success(), "{ended}: {shown}");
+        shown
+    }
+}
+
+#[test]
+fn lines_that_are_typed_ahead_or_pasted_are_run() {
+    let place = Place::new();
+    let mut shell = Terminal::start(&place, 80, "shell");
+    shell.wait_for("default> ");
+    shell.press("put a 1\rput b 2\rscan\r");
+    shell.wait_for("a\t1\r\nb\t2\r\n");
+    shell.press("\x1b[200~put c 3\nscan --from c\x1b[201~\r");
+    shell.wait_for("c\t3\r\n");
+    shell.press("exit\r");
+    shell.rest();
+}
+
+#[test]
+fn ctrl_c_ends_a_watch_and_no_prompt() {
+    let place = Place::new();
+    place.text("put", &["a", "1"]);
+    let mut shell = Terminal::start(&place, 80, "shell");
+    shell.wait_for("default> ");
+    shell.press("stats --watch 1000\r");
+    shell.wait_for("Memory");
+    shell.press("\x03");
+    shell.wait_for("default> ");
+    shell.press("get a\r");
+    shell.wait_for("1\r\n");
+    shell.press("exit\r");
+    shell.rest();
+    let history = fs::read_to_string(place.path("state/hedgerow/history")).unwrap();
+    assert!(history.contains("stats --watch 1000\nget a\n"), "{history}");
+}
+
+#[test]
+fn sizes_are_seen_on_a_narrow_terminal() {
+    let place = Place::new();
+    place.text("put", &["a", "1"]);
+    for (columns, is_whole) in [(40, false), (80, true), (120, true)] {
+        let mut stats = Terminal::start(&place, columns, "stats --watch 1000");
+        let shown = stats.wait_for("  all ") + &stats.wait_for("\r\n");
+        stats.press("\x03");
+        stats.rest();
+        let names = ["memtable ", "level 0 ", "memtables ", "page cache ", "all "];
+        for name in names {
+            let row = shown.lines().find(|it| it.trim_start().starts_with(name));
+            let row = row.unwrap();
+            assert!(row.contains(" B") || row.contains("iB"), "{columns}: {row}");
+            assert!(!is_whole || !row.contains('…'), "{columns}: {row}");
+        }
+        assert!(
+            shown
+                .lines()
+                .all(|row| row.chars().count() <= columns.into())
+        );
+    }
+}
