@@ -40,12 +40,24 @@ pub(super) const COLOURS: [RGBColor; 9] = [
 ];
 
 // In pixels.
-const WIDTH: u32 = 720;
+/// The width of every drawing of a page: two fit a window, one a telephone.
+pub(super) const WIDTH: u32 = 480;
+/// The room right of an axis for half of the last tick's text.
+pub(super) const RIGHT: u32 = 40;
+/// The ticks of a horizontal axis that has no step of its own.
+pub(super) const TICKS_MAX: usize = 5;
 const BAR: u32 = 16;
 const GAP: u32 = 10;
 const AXIS: u32 = 28;
 const LETTER: u32 = 8;
-const LABELS_MAX: u32 = 300;
+/// The room for labels beside their bars. If one needs more, all are above their bars.
+const LABELS_MAX: u32 = 150;
+/// The height of a line of a label above its bars.
+const LINE: u32 = 15;
+/// The room left of the axis for half of the first tick's text.
+const MARGIN: u32 = 40;
+/// The space between the texts of two ticks.
+const TICK_GAP: i32 = 8;
 /// The room for the number after the longest bar.
 const NUMBERS: u32 = 70;
 /// plotters divides by 1.24: these are 12 pixels.
@@ -62,74 +74,140 @@ impl Bar {
 impl Chart {
     /// A drawing without a title, for a page.
     pub(super) fn to_svg(&self) -> Result<String> {
-        let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
-        let height = bars as u32 * BAR + self.groups.len() as u32 * GAP;
         let longest = self.groups.iter().map(|group| width(&group.label)).max();
-        let labels = longest.unwrap_or(0).min(LABELS_MAX) + GAP;
+        let labels = longest.unwrap_or(0);
+        let (left, is_beside) = match labels <= LABELS_MAX {
+            true => ((labels + GAP).max(MARGIN), true),
+            false => (MARGIN, false),
+        };
+        let lines = |group: &Group| match is_beside {
+            true => Vec::new(),
+            false => wrapped(&group.label, WIDTH),
+        };
+        let groups: Vec<_> = { self.groups.iter() }
+            .map(|group| (lines(group), group))
+            .collect();
+        let heights = { groups.iter() }
+            .map(|(lines, group)| lines.len() as u32 * LINE + group.bars.len() as u32 * BAR + GAP);
+        let height: u32 = heights.sum();
         let mut svg = String::new();
         {
             let root =
                 SVGBackend::with_string(&mut svg, (WIDTH, height + AXIS)).into_drawing_area();
-            let sums = self
-                .groups
-                .iter()
-                .flat_map(|group| &group.bars)
-                .map(Bar::sum);
-            let axis = Axis::new(self.log, sums, (labels as i32, (WIDTH - NUMBERS) as i32));
-            self.draw(&root, &axis, height as i32)
+            let bars = self.groups.iter().flat_map(|group| &group.bars);
+            let sides = (left as i32, (WIDTH - NUMBERS) as i32);
+            let axis = Axis::new(self.log, bars.map(Bar::sum), sides);
+            self.draw_axis(&root, &axis, height as i32)
+                .and_then(|()| draw_groups(&root, &axis, &groups))
                 .map_err(|error| error.to_string())?;
             root.present().map_err(|error| error.to_string())?;
         }
         Ok(svg)
     }
 
-    fn draw<B: DrawingBackend>(
+    /// Draws a line for each tick, and the texts of as many as have room, at equal steps.
+    fn draw_axis<B: DrawingBackend>(
         &self,
-        root: &DrawingArea<B, plotters::coord::Shift>,
+        root: &Area<B>,
         axis: &Axis,
         height: i32,
-    ) -> std::result::Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-        let styled = |h_pos, v_pos| FONT.into_font().color(&INK).pos(Pos::new(h_pos, v_pos));
-        for tick in axis.ticks() {
-            let x = axis.x(tick);
-            root.draw(&PathElement::new([(x, 0), (x, height)], GRID))?;
-            let text = format!("{} {}", short(tick), self.unit);
-            let style = styled(HPos::Center, VPos::Top);
-            root.draw(&Text::new(
-                text.trim_end().to_owned(),
-                (x, height + 6),
-                style,
-            ))?;
+    ) -> Drawn<B::ErrorType> {
+        let text = |tick| {
+            format!("{} {}", short(tick), self.unit)
+                .trim_end()
+                .to_owned()
+        };
+        let ticks = axis.ticks().into_iter().map(|it| (axis.x(it), text(it)));
+        let ticks: Vec<(i32, String)> = ticks.collect();
+        for (x, _) in &ticks {
+            root.draw(&PathElement::new([(*x, 0), (*x, height)], GRID))?;
         }
-        let mut top = (GAP / 2) as i32;
-        for group in &self.groups {
-            let middle = top + (group.bars.len() as u32 * BAR / 2) as i32;
-            let label = shortened(&group.label, (LABELS_MAX / LETTER) as usize);
-            let at = (axis.left - 8, middle);
-            root.draw(&Text::new(label, at, styled(HPos::Right, VPos::Center)))?;
-            for bar in &group.bars {
-                let mut sum = 0.0;
-                for (colour, number) in bar.parts.iter().filter(|(_, number)| *number > 0.0) {
-                    let (left, right) = (axis.x(sum), axis.x(sum + number));
-                    sum += number;
-                    let colour = COLOURS[colour % COLOURS.len()].filled();
-                    let corners = [(left, top + 1), (right.max(left + 1), top + BAR as i32 - 1)];
-                    root.draw(&Rectangle::new(corners, colour))?;
-                }
-                let at = (axis.x(sum) + 5, top + BAR as i32 / 2);
-                root.draw(&Text::new(short(sum), at, styled(HPos::Left, VPos::Center)))?;
-                top += BAR as i32;
-            }
-            top += GAP as i32;
+        for (x, text) in ticks.iter().step_by(step(&ticks)) {
+            let style = styled(HPos::Center, VPos::Top);
+            root.draw(&Text::new(text.clone(), (*x, height + 6), style))?;
         }
         Ok(())
     }
 }
 
+/// The smallest step from tick to tick with which no texts touch.
+fn step(ticks: &[(i32, String)]) -> usize {
+    let half = |text: &str| width(text) as i32 / 2;
+    let is_free = |step: &usize| {
+        let shown: Vec<_> = ticks.iter().step_by(*step).collect();
+        let mut pairs = shown.windows(2);
+        pairs.all(|it| it[0].0 + half(&it[0].1) + TICK_GAP <= it[1].0 - half(&it[1].1))
+    };
+    (1..ticks.len()).find(is_free).unwrap_or(ticks.len().max(1))
+}
+
+type Area<B> = DrawingArea<B, plotters::coord::Shift>;
+type Drawn<E> = std::result::Result<(), DrawingAreaErrorKind<E>>;
+
+fn styled(h_pos: HPos, v_pos: VPos) -> TextStyle<'static> {
+    FONT.into_font().color(&INK).pos(Pos::new(h_pos, v_pos))
+}
+
+/// Draws the bars from top to bottom, each group with its label above, in lines, or else beside.
+fn draw_groups<B: DrawingBackend>(
+    root: &Area<B>,
+    axis: &Axis,
+    groups: &[(Vec<String>, &Group)],
+) -> Drawn<B::ErrorType> {
+    let mut top = (GAP / 2) as i32;
+    for (lines, group) in groups {
+        for line in lines {
+            let style = styled(HPos::Left, VPos::Top);
+            root.draw(&Text::new(line.clone(), (0, top), style))?;
+            top += LINE as i32;
+        }
+        if lines.is_empty() {
+            let middle = top + (group.bars.len() as u32 * BAR / 2) as i32;
+            let style = styled(HPos::Right, VPos::Center);
+            root.draw(&Text::new(
+                group.label.clone(),
+                (axis.left - 8, middle),
+                style,
+            ))?;
+        }
+        for bar in &group.bars {
+            draw_bar(root, axis, bar, top)?;
+            top += BAR as i32;
+        }
+        top += GAP as i32;
+    }
+    Ok(())
+}
+
+/// Draws the parts of a bar one after another, and their sum behind them.
+fn draw_bar<B: DrawingBackend>(
+    root: &Area<B>,
+    axis: &Axis,
+    bar: &Bar,
+    top: i32,
+) -> Drawn<B::ErrorType> {
+    let mut sum = 0.0;
+    for (colour, number) in bar.parts.iter().filter(|(_, number)| *number > 0.0) {
+        let (left, right) = (axis.x(sum), axis.x(sum + number));
+        sum += number;
+        let colour = COLOURS[colour % COLOURS.len()].filled();
+        let corners = [(left, top + 1), (right.max(left + 1), top + BAR as i32 - 1)];
+        root.draw(&Rectangle::new(corners, colour))?;
+    }
+    let at = (axis.x(sum) + 5, top + BAR as i32 / 2);
+    root.draw(&Text::new(short(sum), at, styled(HPos::Left, VPos::Center)))
+}
+
 /// The pixels that a text takes at most, whichever font the reader has.
-fn width(text: &str) -> u32 {
-    let letter = |c| if "mwMW@%".contains(c) { 12 } else { LETTER };
+pub(super) fn width(text: &str) -> u32 {
     text.chars().map(letter).sum()
+}
+
+fn letter(c: char) -> u32 {
+    match c.is_ascii() && !"mwMW@%".contains(c) {
+        true => LETTER,
+        false => 12,
+    }
 }
 
 /// The scale from numbers to pixels.
@@ -209,9 +287,21 @@ pub(super) fn short(number: f64) -> String {
     format!("{number:.decimals$}{unit}")
 }
 
-fn shortened(text: &str, chars_max: usize) -> String {
-    if text.chars().count() <= chars_max {
-        return text.to_owned();
+/// The lines of a text, none wider than `pixels`. A word that is wider continues in the next line.
+fn wrapped(text: &str, pixels: u32) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split_inclusive([' ', ',', ';', '/']) {
+        if width(&line) + width(word.trim_end()) > pixels {
+            lines.push(std::mem::take(&mut line));
+        }
+        for c in word.chars() {
+            if width(&line) + letter(c) > pixels {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(c);
+        }
     }
-    text.chars().take(chars_max - 1).chain(['…']).collect()
+    lines.push(line);
+    lines.retain(|line| !line.trim().is_empty());
+    lines
 }

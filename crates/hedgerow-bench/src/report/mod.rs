@@ -164,8 +164,9 @@ fn section<'a>(title: &'a str, results: &'a [Value], notes: Vec<String>) -> Resu
         }
     }
     for curve in results.growth_curves() {
-        let svg = curve.to_svg(|bytes| format!("{}B", chart::short(bytes)))?;
-        figures.push((curve.title, Vec::new(), svg));
+        let svg = curve.to_svg_on_page(|bytes| format!("{}B", chart::short(bytes)))?;
+        let names = curve.lines.into_iter().map(|(name, _)| name);
+        figures.push((curve.title, names.collect(), svg));
     }
     for chart in charts {
         let svg = chart.to_svg()?;

@@ -9,12 +9,12 @@ use crate::report::chart::{COLOURS, short};
 use crate::report::series::{Results, text};
 
 const STYLE: &str = "\
-body { font: 15px/1.5 sans-serif; color: #222; background: #fff; max-width: 96rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 15px/1.5 sans-serif; color: #222; background: #fff; max-width: 120rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem }
 figure { margin: 0 } figcaption { font-weight: bold; margin-bottom: .25rem }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 44rem), 1fr)); gap: 2rem; align-items: start }
-svg { max-width: 100%; height: auto }
-.legend span { display: inline-block; margin-right: 1.25rem; white-space: nowrap }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 28rem), 1fr)); gap: 2rem; align-items: start }
+svg { display: block; width: 100%; max-width: 42rem; height: auto }
+.legend { margin-bottom: .5rem } .legend span { display: inline-block; margin-right: 1.25rem; overflow-wrap: anywhere }
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .4em }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-size: .9rem } th, td { padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: left }

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::chart::{COLOURS, short};
+use super::chart::{COLOURS, RIGHT, TICKS_MAX, WIDTH, short};
 use crate::store::Result;
 
 /// Clouds of points, and the line of equal numbers.
@@ -13,7 +13,7 @@ pub(super) struct Scatter {
     pub(super) clouds: Vec<(String, Vec<(f64, f64)>)>,
 }
 
-const SIZE: (u32, u32) = (720, 520);
+const SIZE: (u32, u32) = (WIDTH, 400);
 /// The room around the outermost points, as a factor.
 const MARGIN: f64 = 1.3;
 
@@ -42,11 +42,13 @@ impl Scatter {
         let range = || (least / MARGIN..(most * MARGIN).max(least)).log_scale();
         let mut chart = ChartBuilder::on(root)
             .margin(12)
+            .margin_right(RIGHT)
             .x_label_area_size(44)
             .y_label_area_size(64)
             .build_cartesian_2d(range(), range())?;
         chart
             .configure_mesh()
+            .x_labels(TICKS_MAX)
             .x_desc(&self.x)
             .y_desc(&self.y)
             .x_label_formatter(&|x| short(*x))

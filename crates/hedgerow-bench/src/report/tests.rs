@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::chart::{Bar, Chart, Group, short};
+use super::chart::{Bar, Chart, Group, short, width};
 use super::series::Results;
 use super::{METRICS, page, read_results};
 
@@ -125,6 +125,87 @@ fn odd_results_are_drawn_or_refused() {
     assert_eq!(page(&[zero]).unwrap().matches("<svg").count(), 3);
 }
 
+/// A text of a drawing: its line, its sides in pixels, the text.
+fn texts(svg: &str) -> Vec<(i32, [i32; 2], String)> {
+    let parse = |tag: &str| {
+        let (attributes, rest) = tag.split_once('>')?;
+        // A text that stands upright.
+        if attributes.contains("transform") {
+            return None;
+        }
+        let attribute = |name: &str| {
+            let (_, value) = attributes.split_once(&format!(" {name}=\""))?;
+            value.split_once('"').map(|(value, _)| value)
+        };
+        let text = rest.split_once("</text>")?.0.trim().to_owned();
+        let [x, y] = ["x", "y"].map(|name| attribute(name)?.parse::<i32>().ok());
+        let (x, wide) = (x?, width(&text) as i32);
+        let sides = match attribute("text-anchor")? {
+            "end" => [x - wide, x],
+            "middle" => [x - wide / 2, x + wide / 2],
+            _ => [x, x + wide],
+        };
+        Some((y?, sides, text))
+    };
+    svg.split("<text").skip(1).filter_map(parse).collect()
+}
+
+/// Asserts that nothing is cut off, and that texts of one line do not touch.
+fn assert_room(svg: &str) {
+    let mut texts = texts(svg);
+    texts.sort();
+    // The drawing library may write a number twice at one place.
+    texts.dedup();
+    let right = svg.split_once(" width=\"").unwrap().1;
+    let right: i32 = right.split_once('"').unwrap().0.parse().unwrap();
+    for (_, sides, text) in &texts {
+        let is_inside = sides[0] >= 0 && sides[1] <= right;
+        assert!(is_inside, "`{text}` at {sides:?} of {right}");
+    }
+    for pair in texts.windows(2) {
+        let [(y, sides, text), (next_y, next_sides, next)] = pair else {
+            unreachable!()
+        };
+        let is_free = y != next_y || sides[1] <= next_sides[0];
+        assert!(is_free, "`{text}` at {sides:?}, `{next}` at {next_sides:?}");
+    }
+}
+
+#[test]
+fn every_text_has_room_whichever_font_the_reader_has() {
+    let long = "0=runs:4;1-2=tiering:8/bloom:12;3=leveling:8,partitioned/none";
+    let mut all = Vec::new();
+    for (rate, i) in [0.0123, 7.0, 99_999.0, 4_444_444.0, 999_400_000_000.0]
+        .into_iter()
+        .zip(0_i32..)
+    {
+        for policy in [
+            "leveling:6",
+            long,
+            "WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW",
+        ] {
+            let mut result = result("hedgerow", "readwhilewriting", 1, rate);
+            result["case"] = json!(format!("{i}"));
+            result["settings"]["policy"] = json!(policy);
+            result["latency_us"] = json!({ "p50": rate, "p99": 0.0123 });
+            result["activities"] = json!({ "flush": rate, "merge": 1 });
+            result["cost_us"] = json!({ "predicted": rate, "measured": 0.5 });
+            result["grown"] =
+                json!({ "user_bytes": 1e6 * 100_f64.powi(i), "write_amplification": rate });
+            all.push(result);
+        }
+    }
+    for results in [&all[..], &all[..3], &all[12..], &some_results()] {
+        let page = page(results).unwrap();
+        let drawings: Vec<&str> = page.split_inclusive("</svg>").collect();
+        assert!(drawings.len() > 5);
+        for drawing in &drawings[..drawings.len() - 1] {
+            let at = drawing.find("<svg").unwrap();
+            assert_room(&drawing[at..]);
+        }
+    }
+}
+
 #[test]
 fn a_chart_names_its_groups_and_numbers() {
     let chart = Chart {
@@ -140,10 +221,8 @@ fn a_chart_names_its_groups_and_numbers() {
         }],
     };
     let svg = chart.to_svg().unwrap();
-    assert!(
-        svg.contains("1234") && svg.contains("long long") && svg.contains('…'),
-        "{svg}"
-    );
+    assert!(svg.contains("1234") && svg.contains("long long"), "{svg}");
+    assert_eq!(svg.matches("long").count(), 30);
 }
 
 #[test]
