@@ -32,7 +32,7 @@ Formats:
         expire or have operands are refused
   tsv   a line per pair, key TAB value, as `scan` prints them; no first line with names";
 
-/// What follows in the help of a command that only reads.
+/// The rest of the help about formats, for a command that reads.
 pub(crate) const READ_FORMATS: &str = "  \
   ldb   the output of RocksDB's `ldb --db=DIR dump --hex` (see `hedgerow import`)
 
