@@ -389,7 +389,7 @@ fn keys_without_an_order_are_scanned_by_prefix_and_as_a_whole() {
     );
     assert_eq!(place.text("count", &["--keyspace", "again"]), "16\n");
 
-    let parts = ["scan_prefix", "scan_unordered", "second keyspace"];
+    let parts = ["use `--prefix`", "leave out the range", "second keyspace"];
     fails_saying(&place.run("scan", &["--from", "ada"]), 2, &parts);
     let parts = [&parts[..], &["--prefix and --unordered"]].concat();
     fails_saying(&place.run("scan", &NONE), 2, &parts);
