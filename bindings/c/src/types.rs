@@ -250,8 +250,8 @@ pub(crate) fn free<T: Send + Sync, H>(handles: &Handles<T>, handle: *mut H) -> h
     if handle.is_null() {
         return HG_OK;
     }
-    match run(|| handles.remove(number(handle))) {
-        Ok(_) => HG_OK,
+    match handles.free(number(handle)) {
+        Ok(()) => HG_OK,
         Err(failure) => code(&failure),
     }
 }

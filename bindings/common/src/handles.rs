@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arc_swap::{ArcSwapOption, Guard};
 use engine::ErrorKind;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, run};
 use crate::fork;
 
 const FORK_BITS: u32 = 4;
@@ -167,6 +167,15 @@ impl<T: Send + Sync> Handles<T> {
             Some(Removed(object))
         });
         removed.ok_or_else(|| self.refusal(handle))
+    }
+
+    /// Frees a handle as [`Handles::remove`] does, and drops the object if no call uses it. A panic
+    /// of the object's `drop` is a failure.
+    ///
+    /// # Errors
+    /// As [`Handles::get`].
+    pub fn free(&self, handle: u64) -> Result<(), Failure> {
+        run(|| self.remove(handle).map(drop))
     }
 
     /// The place that a number names, if it may be a handle of this kind and process.

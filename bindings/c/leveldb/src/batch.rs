@@ -66,7 +66,7 @@ pub extern "C" fn leveldb_writebatch_create() -> *mut leveldb_writebatch_t {
 /// Frees a batch.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writebatch_destroy(batch: *mut leveldb_writebatch_t) {
-    drop(run(|| BATCHES.remove(number(batch))));
+    drop(BATCHES.free(number(batch)));
 }
 
 /// Removes all operations.

@@ -207,7 +207,7 @@ pub extern "C" fn leveldb_release_snapshot(
     _db: *mut leveldb_t,
     snapshot: *const leveldb_snapshot_t,
 ) {
-    drop(run(|| SNAPSHOTS.remove(number(snapshot))));
+    drop(SNAPSHOTS.free(number(snapshot)));
 }
 
 /// Returns a property as a text that the caller frees; NULL if there is none of this name.

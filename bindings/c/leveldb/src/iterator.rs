@@ -53,7 +53,7 @@ pub extern "C" fn leveldb_create_iterator(
 /// Frees an iterator.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_iter_destroy(iterator: *mut leveldb_iterator_t) {
-    drop(run(|| ITERATORS.remove(number(iterator))));
+    drop(ITERATORS.free(number(iterator)));
 }
 
 /// Returns 1 if the iterator is on a key.

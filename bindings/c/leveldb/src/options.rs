@@ -113,7 +113,7 @@ pub extern "C" fn leveldb_options_create() -> *mut leveldb_options_t {
 /// Frees a set of options.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_options_destroy(options: *mut leveldb_options_t) {
-    drop(run(|| OPTIONS.remove(number(options))));
+    drop(OPTIONS.free(number(options)));
 }
 
 /// Sets the comparator, which is looked at when a database is opened; NULL is the default.
@@ -249,7 +249,7 @@ pub extern "C" fn leveldb_cache_create_lru(bytes: usize) -> *mut leveldb_cache_t
 /// Frees a cache.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_cache_destroy(cache: *mut leveldb_cache_t) {
-    drop(run(|| CACHES.remove(number(cache))));
+    drop(CACHES.free(number(cache)));
 }
 
 // ---- comparators ----
@@ -345,7 +345,7 @@ pub unsafe extern "C" fn leveldb_comparator_create(
 /// Frees a comparator and calls its destructor.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_comparator_destroy(comparator: *mut leveldb_comparator_t) {
-    drop(run(|| COMPARATORS.remove(number(comparator))));
+    drop(COMPARATORS.free(number(comparator)));
 }
 
 // ---- filter policies ----
@@ -404,7 +404,7 @@ pub extern "C" fn leveldb_filterpolicy_create_bloom(
 /// Frees a filter policy and calls its destructor.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_filterpolicy_destroy(policy: *mut leveldb_filterpolicy_t) {
-    drop(run(|| POLICIES.remove(number(policy))));
+    drop(POLICIES.free(number(policy)));
 }
 
 // ---- read and write options ----
@@ -437,7 +437,7 @@ pub extern "C" fn leveldb_readoptions_create() -> *mut leveldb_readoptions_t {
 /// Frees a set of read options.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_readoptions_destroy(options: *mut leveldb_readoptions_t) {
-    drop(run(|| READ_OPTIONS.remove(number(options))));
+    drop(READ_OPTIONS.free(number(options)));
 }
 
 /// Has no effect: every page is verified.
@@ -478,7 +478,7 @@ pub extern "C" fn leveldb_writeoptions_create() -> *mut leveldb_writeoptions_t {
 /// Frees a set of write options.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_writeoptions_destroy(options: *mut leveldb_writeoptions_t) {
-    drop(run(|| WRITE_OPTIONS.remove(number(options))));
+    drop(WRITE_OPTIONS.free(number(options)));
 }
 
 /// Makes writes durable before they return, unless this is 0.
@@ -503,7 +503,7 @@ pub extern "C" fn leveldb_create_default_env() -> *mut leveldb_env_t {
 /// Frees an environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_env_destroy(env: *mut leveldb_env_t) {
-    drop(run(|| ENVIRONMENTS.remove(number(env))));
+    drop(ENVIRONMENTS.free(number(env)));
 }
 
 /// The path of a directory for tests, which exists: `$TEST_TMPDIR`, or `leveldbtest-UID` in the

@@ -23,6 +23,26 @@ fn a_handle_names_its_object_until_it_is_freed() {
     assert_eq!(refused(NUMBERS.remove(handle)), closed);
 }
 
+/// An object whose drop panics.
+struct Fragile;
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn a_panic_of_a_drop_is_a_failure_of_the_call_that_frees() {
+    static FRAGILE: Handles<Fragile> = Handles::new(4, "fragile object");
+    let handle = FRAGILE.insert(Fragile).unwrap();
+    let (kind, message) = refused(FRAGILE.free(handle));
+    assert_eq!(kind, None);
+    assert_eq!(message, "a defect of this library: dropped");
+    let (kind, _) = refused(FRAGILE.free(handle));
+    assert_eq!(kind, Some(ErrorKind::Closed));
+}
+
 #[test]
 fn a_place_is_used_again_under_another_handle() {
     static OWN: Handles<u64> = Handles::new(3, "number");
