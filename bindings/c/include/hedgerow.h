@@ -17,10 +17,25 @@
  * number are `HG_CLOSED` or `HG_INVALID_ARGUMENT`. To free NULL is nothing. Objects may be freed in
  * any order: an iterator whose database was closed returns `HG_CLOSED`.
  *
+ * Memory. Arguments belong to the caller: the library has read them when a call returns, also an
+ * asynchronous one. A `char*` that the library writes to its place is the caller's from then on, who
+ * frees it by `hg_free`. Bytes in an `hg_bytes` that the library writes, or passes to a function of the
+ * program, belong to the library; each call says how long they stay. Each handle is freed once, by the
+ * function for its kind (`hg_close`, `hg_iter_free` ...). A closed database frees no handles of others,
+ * and keeps memory while there are some.
+ *
  * Threads. Any thread may use any handle at any time. A batch, a transaction, an iterator and a
- * position among the changes serve one call at a time; calls of other threads wait. A function of the
- * program that such a call has called (a merge function, `hg_go_on`) may use any object but that of
- * the call, which is `HG_INVALID_ARGUMENT`; it may free it.
+ * position among the changes serve one call at a time; calls of other threads wait.
+ *
+ * Functions of the program. Each gets the state that came with it, which stays the program's. It must
+ * return: no exception of C++ and no `longjmp` may leave it.
+ *   - `hg_go_on` is called by the thread that has set it, within its long calls. It may use any object
+ *     but that of the call, which is `HG_INVALID_ARGUMENT`; it may free it.
+ *   - `hg_done` is called by any thread, of the program or of the library. It may start asynchronous
+ *     calls; it must not wait for them, nor make long calls.
+ *   - A merge function is called by any thread that reads, writes, flushes or merges, by several at
+ *     once. It must not use a database that has it: it may have been called under its locks.
+ *   - `destroy` of a merge function is called by any thread; it must not call the library.
  *
  * Texts end with a zero byte and are UTF-8; paths may have any bytes. Keys have up to 64 KiB, values
  * up to 64 MiB; both may be empty. */
@@ -104,6 +119,7 @@ typedef enum { HG_NEVER = 0, HG_AT = 1, HG_IN = 2 } hg_expiry;
 
 /* Changes when programs have to be compiled again; 0 now, as the number of the shared library. */
 int hg_abi_version(void);
+/* A text that stays. */
 const char* hg_version(void);
 /* Frees memory that a function returned: values of `hg_get`, texts. */
 void hg_free(void* memory);
@@ -143,17 +159,19 @@ typedef struct {
 typedef int (*hg_merge_full)(void*, hg_bytes, const hg_bytes*, const hg_bytes*, size_t, hg_buffer*);
 /* State; key; the older operand; the newer one; result. */
 typedef int (*hg_merge_partial)(void*, hg_bytes, hg_bytes, hg_bytes, hg_buffer*);
-/* Adds an operator, which keyspaces name in their layout. Any thread calls its functions; they must
- * not call the library. `partial` and `destroy` may be NULL; `destroy` is called when neither the
- * options nor a database has the operator. Built in are `add_i64`, `add_f64`, `min`, `max`, `append`,
- * `bit_and`, `bit_or`, `bit_xor` and `union_u64`. */
+/* Adds an operator, which keyspaces name in their layout. All bytes that its functions get stay until
+ * they return. `partial` and `destroy` may be NULL. If the call succeeds, `state` has to stay until
+ * `destroy`, which is called once: when the options are freed, each database that was opened with them
+ * is closed, all handles of these are freed, and calls that use them have ended; also if no database
+ * could be opened. If the call fails, `destroy` is not called. Built in are `add_i64`, `add_f64`, `min`,
+ * `max`, `append`, `bit_and`, `bit_or`, `bit_xor` and `union_u64`. */
 hg_code hg_options_add_merge_operator(hg_options* options, const char* name, void* state,
                                       hg_merge_full full, hg_merge_partial partial,
                                       void (*destroy)(void*), hg_error* error);
 
 /* ---- databases ---- */
 
-/* `options` may be NULL. */
+/* `options` may be NULL. They are copied: they may be freed afterwards. */
 hg_code hg_open(const char* path, const hg_options* options, hg_db** db, hg_error* error);
 /* Makes everything durable; its keyspaces, snapshots and iterators are closed, too. */
 hg_code hg_close(hg_db* db, hg_error* error);

@@ -101,9 +101,12 @@ pub unsafe extern "C" fn hg_options_add_merge_operator(
 ) -> hg_code {
     let add = |name: Text| {
         let name = name.required("the name of a merge operator")?;
-        let operator = Operator::new(name, state, full, partial, destroy)?;
         let options = OPTIONS.get(number(options))?;
-        options.lock()?.operators.push(Arc::new(operator));
+        let mut options = options.lock()?;
+        // Last, because the operator calls `destroy` when it is dropped: a call that fails leaves
+        // the state to the program.
+        let operator = Operator::new(name, state, full, partial, destroy)?;
+        options.operators.push(Arc::new(operator));
         Ok(())
     };
     // SAFETY: the caller's promise.

@@ -345,8 +345,14 @@ static void operators_are_functions_of_the_program(void) {
   OK(hg_options_new(&options, &error));
   destroyed = 0;
   OK(hg_options_add_merge_operator(options, "longest", "state", longest, longer, destroy, &error));
+  /* A call that fails leaves the state to the program. */
   EXPECT(HG_INVALID_ARGUMENT,
-         hg_options_add_merge_operator(options, "none", NULL, NULL, NULL, NULL, &error));
+         hg_options_add_merge_operator(options, "none", "state", NULL, NULL, destroy, &error));
+  EXPECT(HG_INVALID_ARGUMENT,
+         hg_options_add_merge_operator(options, "", "state", longest, NULL, destroy, &error));
+  EXPECT(HG_INVALID_ARGUMENT,
+         hg_options_add_merge_operator(NULL, "no", "state", longest, NULL, destroy, &error));
+  CHECK(destroyed == 0);
   hg_db* db;
   OK(hg_open(path_of("db"), options, &db, &error));
   OK(hg_options_free(options));
@@ -370,6 +376,30 @@ static void operators_are_functions_of_the_program(void) {
   OK(hg_keyspace_free(keyspace));
   OK(hg_close(db, &error));
   CHECK(destroyed == 1);
+
+  /* An operator that no database could be opened with. */
+  OK(hg_options_new(&options, &error));
+  OK(hg_options_add_merge_operator(options, "longest", "state", longest, longer, destroy, &error));
+  OK(hg_options_set(options, "create_if_missing", "false", &error));
+  hg_db* none;
+  EXPECT(HG_INVALID_ARGUMENT, hg_open(path_of("none"), options, &none, &error));
+  CHECK(destroyed == 1);
+  OK(hg_options_free(options));
+  CHECK(destroyed == 2);
+
+  /* An iterator keeps the operator of a database that is closed. */
+  OK(hg_options_new(&options, &error));
+  OK(hg_options_add_merge_operator(options, "longest", "state", longest, longer, destroy, &error));
+  OK(hg_open(path_of("db"), options, &db, &error));
+  OK(hg_options_free(options));
+  OK(hg_keyspace_find(db, "k", &keyspace, &error));
+  hg_iter* iter;
+  OK(hg_iter_new(keyspace, NULL, &iter, &error));
+  OK(hg_close(db, &error));
+  OK(hg_keyspace_free(keyspace));
+  CHECK(destroyed == 2);
+  OK(hg_iter_free(iter));
+  CHECK(destroyed == 3);
 
   /* Without the operator the database opens, and reads of operands are refused. */
   db = open_db();
