@@ -125,10 +125,17 @@ const char* hg_version(void);
 void hg_free(void* memory);
 
 /* Long calls of this thread call `go_on` with the bytes done and the bytes to do (0 if unknown). If it
- * returns 0, the call ends with `HG_CANCELLED`. Opening, closing, flushing, checkpoints, waiting for
- * merges, repair and ingestion are asked every 20 ms; one that is ended only leaves its caller, and
- * comes to its end in the background. Compaction, verification and backups end. NULL as `go_on` ends
- * the asking. */
+ * returns 0, the call ends with `HG_CANCELLED`. NULL as `go_on` ends the asking; `state` has to stay
+ * until then.
+ *   - Compaction, verification and backups end soon, with what they have done.
+ *   - `hg_changes_next` waits no longer, and has taken no change.
+ *   - All others are asked every 20 ms, and leave only their caller: the work goes on in the background
+ *     to its end, which nobody learns. These are to open, close, repair and destroy a database, `hg_sync`,
+ *     `hg_flush`, `hg_checkpoint`, to open, drop, rename, clear, retune, export and ingest a keyspace,
+ *     `hg_keyspace_wait_until_merged`, and commits of 1 MiB and more. A batch that was left is empty, a
+ *     transaction has ended.
+ * Calls that are not named do not ask. Each takes a few reads, or a write, which may wait for a sync, and
+ * for merges if these cannot follow the writes. */
 typedef int (*hg_go_on)(void*, uint64_t, uint64_t);
 void hg_set_progress(hg_go_on go_on, void* state);
 

@@ -7,10 +7,15 @@ use hedgerow_bindings::foreign::{Out, number};
 use hedgerow_bindings::{Exclusive, Failure};
 
 use crate::keyspace::range;
+use crate::progress::wait;
 use crate::types::{
     BATCHES, call, database, durability, expiry, free, give, hg_batch, hg_bytes, hg_code, hg_db,
     hg_error, hg_keyspace, keyspace,
 };
+
+/// The commit of a batch from this size on can be left by its caller. Smaller ones are not worth a
+/// thread.
+pub(crate) const LONG_BATCH_BYTES: usize = 1 << 20;
 
 /// Makes an empty batch.
 ///
@@ -202,7 +207,20 @@ pub unsafe extern "C" fn hg_batch_commit(
 ) -> hg_code {
     let commit = |()| {
         let how = durability(how)?;
-        with(batch, |batch| Ok(batch.commit_and_clear(how)?))
+        let batch = BATCHES.get(number(batch))?;
+        let mut held = batch.lock()?;
+        let (db, batch) = &mut *held;
+        if batch.bytes() < LONG_BATCH_BYTES {
+            return Ok(batch.commit_and_clear(how)?);
+        }
+        let mut taken = std::mem::replace(batch, db.batch());
+        let (taken, result) = wait(move || {
+            let result = taken.commit_and_clear(how);
+            Ok((taken, result))
+        })?;
+        // After a failure it has its operations.
+        *batch = taken;
+        Ok(result?)
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (), commit) }

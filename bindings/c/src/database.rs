@@ -70,7 +70,10 @@ pub unsafe extern "C" fn hg_exists(path: *const c_char, error: *mut hg_error) ->
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hg_destroy(path: *const c_char, error: *mut hg_error) -> hg_code {
-    let destroy = |path: Text| Ok(Db::destroy(path.path()?)?);
+    let destroy = |path: Text| {
+        let path = path.path()?.to_owned();
+        wait(move || Ok(Db::destroy(path)?))
+    };
     // SAFETY: the caller's promise.
     unsafe { call(error, path, destroy) }
 }
@@ -133,10 +136,17 @@ pub unsafe extern "C" fn hg_keyspace_open(
             ("", Some(existing)) => existing.layout(),
             (layout, _) => text::layout(layout)?,
         };
-        let keyspace = match design.read()? {
-            "" => db.keyspace(name, layout)?,
-            design => db.keyspace_with(name, layout, text::design(design)?)?,
+        let design = match design.read()? {
+            "" => None,
+            design => Some(text::design(design)?),
         };
+        let (db, name) = (Db::clone(&db), name.to_owned());
+        let keyspace = wait(move || {
+            Ok(match design {
+                None => db.keyspace(&name, layout)?,
+                Some(design) => db.keyspace_with(&name, layout, design)?,
+            })
+        })?;
         give(&place, &KEYSPACES, keyspace)
     };
     // SAFETY: the caller's promise.
@@ -177,8 +187,9 @@ pub unsafe extern "C" fn hg_keyspace_drop(
     error: *mut hg_error,
 ) -> hg_code {
     let drop = |name: Text| {
-        let name = name.required("the name of a keyspace")?;
-        Ok(database(db)?.drop_keyspace(name)?)
+        let name = name.required("the name of a keyspace")?.to_owned();
+        let db = Db::clone(&*database(db)?);
+        wait(move || Ok(db.drop_keyspace(&name)?))
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, name, drop) }
@@ -196,9 +207,10 @@ pub unsafe extern "C" fn hg_keyspace_rename(
     error: *mut hg_error,
 ) -> hg_code {
     let rename = |(from, to): (Text, Text)| {
-        let from = from.required("the name of a keyspace")?;
-        let to = to.required("a new name of the keyspace")?;
-        Ok(database(db)?.rename_keyspace(from, to)?)
+        let from = from.required("the name of a keyspace")?.to_owned();
+        let to = to.required("a new name of the keyspace")?.to_owned();
+        let db = Db::clone(&*database(db)?);
+        wait(move || Ok(db.rename_keyspace(&from, &to)?))
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (from, to), rename) }
@@ -241,7 +253,10 @@ pub unsafe extern "C" fn hg_keyspaces_json(
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hg_sync(db: *mut hg_db, error: *mut hg_error) -> hg_code {
-    let sync = |()| Ok(database(db)?.sync()?);
+    let sync = |()| {
+        let db = Db::clone(&*database(db)?);
+        wait(move || Ok(db.sync()?))
+    };
     // SAFETY: the caller's promise.
     unsafe { call(error, (), sync) }
 }

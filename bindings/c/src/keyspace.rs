@@ -73,7 +73,10 @@ pub unsafe extern "C" fn hg_keyspace_retune(
     design: *const c_char,
     error: *mut hg_error,
 ) -> hg_code {
-    let retune = |design: Text| Ok(keyspace(handle)?.retune(text::design(design.read()?)?)?);
+    let retune = |design: Text| {
+        let (keyspace, design) = (keyspace(handle)?.clone(), text::design(design.read()?)?);
+        wait(move || Ok(keyspace.retune(design)?))
+    };
     // SAFETY: the caller's promise.
     unsafe { call(error, design, retune) }
 }
@@ -118,7 +121,10 @@ pub unsafe extern "C" fn hg_keyspace_clear(
     handle: *mut hg_keyspace,
     error: *mut hg_error,
 ) -> hg_code {
-    let clear = |()| Ok(keyspace(handle)?.clear()?);
+    let clear = |()| {
+        let keyspace = keyspace(handle)?.clone();
+        wait(move || Ok(keyspace.clear()?))
+    };
     // SAFETY: the caller's promise.
     unsafe { call(error, (), clear) }
 }
@@ -231,8 +237,12 @@ pub unsafe extern "C" fn hg_keyspace_export(
 ) -> hg_code {
     let export = |(from_key, to_key, path): (&'static [u8], &'static [u8], Text)| {
         let range = range((from, from_key), (to, to_key));
-        keyspace(handle)?.export::<&[u8]>(range, path.path()?)?;
-        Ok(())
+        let (from, to) = (range.0.map(<[u8]>::to_vec), range.1.map(<[u8]>::to_vec));
+        let (keyspace, path) = (keyspace(handle)?.clone(), path.path()?.to_owned());
+        wait(move || {
+            keyspace.export((from, to), path)?;
+            Ok(())
+        })
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (from, to, path), export) }

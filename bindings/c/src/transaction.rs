@@ -6,8 +6,10 @@ use engine::{ErrorKind, Isolation, Savepoint, Transaction, TransactionOptions};
 use hedgerow_bindings::foreign::{Out, number};
 use hedgerow_bindings::{Exclusive, Failure};
 
+use crate::batch::LONG_BATCH_BYTES;
 use crate::iterator::Position;
 use crate::keyspace::range;
+use crate::progress::wait;
 use crate::reads::give_copy;
 use crate::types::{
     ITERATORS, TRANSACTIONS, call, database, durability, expiry, free, give, hg_bytes, hg_code,
@@ -307,7 +309,13 @@ pub unsafe extern "C" fn hg_transaction_commit(
     transaction: *mut hg_transaction,
     error: *mut hg_error,
 ) -> hg_code {
-    let commit = |()| Ok(take(transaction)?.commit()?);
+    let commit = |()| {
+        let transaction = take(transaction)?;
+        match transaction.batch().bytes() < LONG_BATCH_BYTES {
+            true => Ok(transaction.commit()?),
+            false => wait(move || Ok(transaction.commit()?)),
+        }
+    };
     // SAFETY: the caller's promise.
     unsafe { call(error, (), commit) }
 }

@@ -366,6 +366,70 @@ static void a_caller_that_stops_waiting_leaves_the_call(void) {
   OK(hg_close(db, &error));
 }
 
+/* The commits wait for the merge function, the clear and the drop for the commits. */
+static void commits_clears_and_drops_leave_their_callers(void) {
+  hg_options* options;
+  OK(hg_options_new(&options, &error));
+  OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
+  hg_db* db;
+  OK(hg_open(path_of("db"), options, &db, &error));
+  OK(hg_options_free(options));
+  hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
+  OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
+  OK(hg_put(keyspace, hg_text("b"), hg_text("0"), HG_BUFFERED, &error));
+  char* value = calloc(1, 1 << 20);
+  hg_batch* batch;
+  OK(hg_batch_new(db, &batch, &error));
+  OK(hg_batch_put(batch, keyspace, hg_text("long"), hg_slice(value, 1 << 20), &error));
+  OK(hg_batch_merge(batch, keyspace, hg_text("a"), hg_text("1"), &error));
+  hg_transaction* transaction;
+  OK(hg_transaction_begin(db, HG_SERIALIZABLE, HG_BUFFERED, &transaction, &error));
+  OK(hg_transaction_put(transaction, keyspace, hg_text("longer"), hg_slice(value, 1 << 20), &error));
+  OK(hg_transaction_merge(transaction, keyspace, hg_text("b"), hg_text("1"), &error));
+  free(value);
+  pthread_mutex_lock(&gate);
+  CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
+  hg_set_progress(go_on, &asked);
+  INTERRUPTED(hg_batch_commit(batch, HG_BUFFERED, &error));
+  INTERRUPTED(hg_transaction_commit(transaction, &error));
+  INTERRUPTED(hg_keyspace_clear(keyspace, &error));
+  INTERRUPTED(hg_keyspace_drop(db, "k", &error));
+  pthread_mutex_unlock(&gate);
+  hg_set_progress(NULL, NULL);
+  signal(SIGINT, SIG_DFL);
+  /* The objects are as the header says, and all of the work comes to its end. */
+  size_t count;
+  OK(hg_batch_count(batch, &count, &error));
+  CHECK(count == 0);
+  EXPECT(HG_CLOSED, hg_transaction_commit(transaction, &error));
+  OK(hg_batch_free(batch));
+  OK(hg_transaction_free(transaction));
+  OK(hg_keyspace_free(keyspace));
+  alarm(30);
+  while (hg_keyspace_find(db, "k", &keyspace, NULL) == HG_OK) OK(hg_keyspace_free(keyspace));
+  alarm(0);
+  OK(hg_close(db, &error));
+}
+
+static void an_export_leaves_its_caller(void) {
+  hg_options* options;
+  OK(hg_options_new(&options, &error));
+  OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
+  hg_db* db;
+  OK(hg_open(path_of("db"), options, &db, &error));
+  OK(hg_options_free(options));
+  hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
+  OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
+  pthread_mutex_lock(&gate);
+  CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
+  hg_set_progress(go_on, &asked);
+  INTERRUPTED(hg_keyspace_export(keyspace, HG_UNBOUNDED, HG_UNBOUNDED, path_of("tables"), &error));
+  pthread_mutex_unlock(&gate);
+  hg_set_progress(NULL, NULL);
+  signal(SIGINT, SIG_DFL);
+  OK(hg_close(db, &error));
+}
+
 /* ---- functions of the program that call the library ---- */
 
 /* What a function that the library calls finds out about the object of the call. */
@@ -701,6 +765,7 @@ static const test TESTS[] = {
     T(a_database_is_closed_under_many_threads), T(objects_serve_one_thread_after_another),
     T(a_progress_function_cannot_use_the_object_of_its_call),
     T(a_merge_function_cannot_use_the_object_of_its_call),
+    T(commits_clears_and_drops_leave_their_callers), T(an_export_leaves_its_caller),
 };
 
 int main(int argc, char** argv) {
