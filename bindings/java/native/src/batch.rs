@@ -12,6 +12,21 @@ use crate::writes::{add_all, durability};
 
 type Batch = Mutex<OwnBatch>;
 
+/// Takes a batch out of its handle, which is freed.
+fn take(batch: jlong) -> Result<Uncommitted, Failure> {
+    let uncommitted = lock(&*objects::find::<Batch>(batch)?).take()?;
+    objects::free::<Batch>(batch)?;
+    Ok(uncommitted)
+}
+
+/// Commits a transaction at the durability that it was made with, a batch at this one.
+fn commit(uncommitted: Uncommitted, sync: jint) -> engine::Result<()> {
+    match uncommitted {
+        Uncommitted::Indexed(batch) => batch.commit(durability(sync)),
+        Uncommitted::Transaction(transaction) => transaction.commit(),
+    }
+}
+
 native! {
     /// Adds packed writes.
     fn Java_io_hedgerow_IndexedBatch_add0(
@@ -49,12 +64,25 @@ native! {
 
     /// Commits a batch, or a transaction at the durability that it was made with.
     fn Java_io_hedgerow_IndexedBatch_commit0(_env, batch: jlong, sync: jint) -> () {
-        let uncommitted = lock(&*objects::find::<Batch>(batch)?).take()?;
-        objects::free::<Batch>(batch)?;
-        Ok(match uncommitted {
-            Uncommitted::Indexed(batch) => batch.commit(durability(sync))?,
-            Uncommitted::Transaction(transaction) => transaction.commit()?,
-        })
+        Ok(commit(take(batch)?, sync)?)
+    }
+
+    /// Commits as `commit0` does, on a thread of its own.
+    fn Java_io_hedgerow_IndexedBatch_commitLarge0(
+        _env, id: jlong, batch: jlong, sync: jint
+    ) -> () {
+        let uncommitted = take(batch)?;
+        calls::start(id, move |_| Ok(commit(uncommitted, sync).map(|()| None)?))
+    }
+
+    /// Commits packed writes, all or none, on a thread of its own.
+    fn Java_io_hedgerow_Batch_commitLarge0(
+        env, id: jlong, db: jlong, packed: jbyteArray, bytes: jint, sync: jint
+    ) -> () {
+        let packed = env.bytes_of(packed, bytes)?;
+        let mut batch = database(db)?.db.batch();
+        add_all(&mut batch, &packed)?;
+        calls::start(id, move |_| Ok(batch.commit(durability(sync)).map(|()| None)?))
     }
 
     fn Java_io_hedgerow_Batch_commitAsync0(

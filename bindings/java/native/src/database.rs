@@ -60,6 +60,11 @@ native! {
         })
     }
 
+    /// Closes a database, and frees all handles of it.
+    fn Java_io_hedgerow_Hedgerow_close0(_env, id: jlong, db: jlong) -> () {
+        calls::start(id, move |_| objects::close(db).map(|()| None))
+    }
+
     /// Returns 1 if the directory has a database.
     fn Java_io_hedgerow_Hedgerow_exists0(env, dir: jbyteArray) -> jint {
         Ok(jint::from(Db::exists(path(env, dir)?)?))
@@ -112,8 +117,11 @@ native! {
         env.new_bytes(&packed.0)
     }
 
-    fn Java_io_hedgerow_Hedgerow_dropKeyspace0(env, db: jlong, name: jbyteArray) -> () {
-        Ok(database(db)?.db.drop_keyspace(&env.text(name)?)?)
+    fn Java_io_hedgerow_Hedgerow_dropKeyspace0(
+        env, id: jlong, db: jlong, name: jbyteArray
+    ) -> () {
+        let (owner, name) = (database(db)?, env.text(name)?);
+        calls::start(id, move |_| Ok(owner.db.drop_keyspace(&name).map(|()| None)?))
     }
 
     fn Java_io_hedgerow_Hedgerow_renameKeyspace0(

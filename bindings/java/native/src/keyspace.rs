@@ -82,9 +82,12 @@ native! {
         env.new_bytes(design.as_bytes())
     }
 
-    fn Java_io_hedgerow_Keyspace_retune0(env, keyspace: jlong, design: jbyteArray) -> () {
+    fn Java_io_hedgerow_Keyspace_retune0(
+        env, id: jlong, keyspace: jlong, design: jbyteArray
+    ) -> () {
         let design = text::design(&env.text(design)?)?;
-        Ok(objects::find::<Keyspace>(keyspace)?.retune(design)?)
+        let keyspace = objects::keyspace(keyspace)?;
+        calls::start(id, move |_| Ok(keyspace.retune(design).map(|()| None)?))
     }
 
     fn Java_io_hedgerow_Keyspace_setSelfTuning0(_env, keyspace: jlong, on: jint) -> () {
@@ -118,8 +121,9 @@ native! {
         Ok(jint::from(set))
     }
 
-    fn Java_io_hedgerow_Keyspace_clear0(_env, keyspace: jlong) -> () {
-        Ok(objects::find::<Keyspace>(keyspace)?.clear()?)
+    fn Java_io_hedgerow_Keyspace_clear0(_env, id: jlong, keyspace: jlong) -> () {
+        let keyspace = objects::keyspace(keyspace)?;
+        calls::start(id, move |_| Ok(keyspace.clear().map(|()| None)?))
     }
 
     fn Java_io_hedgerow_Keyspace_approximateBytes0(

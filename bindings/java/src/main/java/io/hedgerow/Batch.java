@@ -7,6 +7,9 @@ import java.util.concurrent.CompletableFuture;
  * lives in Java until it is committed, by one crossing, and needs no closing.
  */
 public final class Batch extends Writes<Batch> {
+    /** A batch from this size on is committed by a thread of its own. */
+    static final int LARGE_BYTES = 1 << 20;
+
     Batch(Hedgerow db) {
         super(db);
     }
@@ -36,10 +39,27 @@ public final class Batch extends Writes<Batch> {
      * Commits all writes or none, and clears the batch. After a failure it keeps its writes.
      *
      * @param sync true to return when the writes, and all before them, are durable
+     * @throws InterruptedCallException if the batch has 1 MiB or more and the thread is interrupted;
+     *     the commit goes on in the background, and the batch is empty
      */
     public void commit(boolean sync) {
-        commit0(db.ref.get(), packed.array, length, sync ? 1 : 0);
+        if (length < LARGE_BYTES) {
+            commit0(db.ref.get(), packed.array, length, sync ? 1 : 0);
+        } else {
+            commitLarge(sync);
+        }
         clear();
+    }
+
+    private void commitLarge(boolean sync) {
+        Call<Void> committed =
+                Calls.start(id -> commitLarge0(id, db.ref.get(), packed.array, length, sync ? 1 : 0));
+        try {
+            committed.await();
+        } catch (InterruptedCallException e) {
+            clear();
+            throw e;
+        }
     }
 
     /**
@@ -58,6 +78,8 @@ public final class Batch extends Writes<Batch> {
     }
 
     private native void commit0(long db, byte[] packed, int bytes, int sync);
+
+    private native void commitLarge0(long id, long db, byte[] packed, int bytes, int sync);
 
     private native void commitAsync0(long id, long db, byte[] packed, int bytes, int sync);
 }

@@ -150,7 +150,7 @@ public final class Hedgerow implements AutoCloseable {
 
     /** Drops a keyspace with everything in it, durably. Later calls with it are refused. */
     public void dropKeyspace(String name) {
-        dropKeyspace0(ref.get(), Keyspace.utf8(name));
+        Calls.start(id -> dropKeyspace0(id, ref.get(), Keyspace.utf8(name))).await();
     }
 
     /** Gives a keyspace another name, durably. What was made from it stays in use. */
@@ -289,11 +289,31 @@ public final class Hedgerow implements AutoCloseable {
      * Makes everything durable and closes the database. What was made from it is closed as well; a
      * call that is running on another thread ends with its result or as {@link IllegalStateException}.
      *
+     * <p>An interrupt does not end it: whoever opens the directory next must find the database closed.
+     * It takes a sync, and the end of calls and merges that are running. {@link #closeAsync} can be
+     * waited for otherwise.
+     *
      * @throws StorageException if the log could not be made durable; it is closed all the same
      */
     @Override
     public void close() {
         ref.close();
+    }
+
+    /** Closes the database, as {@link #close} does. It cannot be cut short. */
+    public Call<Void> closeAsync() {
+        long handle = ref.take();
+        if (handle == 0) {
+            Call<Void> closed = new Call<>(0);
+            closed.complete(null);
+            return closed;
+        }
+        try {
+            return Calls.start(id -> close0(id, handle));
+        } catch (RuntimeException e) {
+            ref.putBack(handle);
+            throw e;
+        }
     }
 
     @Override
@@ -308,6 +328,8 @@ public final class Hedgerow implements AutoCloseable {
 
     private static native void open0(long id, byte[] dir, byte[] options);
 
+    private static native void close0(long id, long db);
+
     private static native int exists0(byte[] dir);
 
     private static native void destroy0(byte[] dir);
@@ -320,7 +342,7 @@ public final class Hedgerow implements AutoCloseable {
 
     private native byte[] keyspaces0(long db);
 
-    private native void dropKeyspace0(long db, byte[] name);
+    private native void dropKeyspace0(long id, long db, byte[] name);
 
     private native void renameKeyspace0(long db, byte[] from, byte[] to);
 

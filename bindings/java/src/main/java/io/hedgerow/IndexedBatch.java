@@ -12,6 +12,8 @@ public class IndexedBatch extends Writes<IndexedBatch> implements AutoCloseable 
     private static final int GATHERED_BYTES = 64 << 10;
 
     final Ref ref;
+    /** The bytes of writes that have gone to native code. */
+    private long passedBytes;
 
     IndexedBatch(Hedgerow db, long handle) {
         super(db);
@@ -35,6 +37,7 @@ public class IndexedBatch extends Writes<IndexedBatch> implements AutoCloseable 
         long handle = ref.get();
         if (length > 0) {
             int bytes = length;
+            passedBytes += bytes;
             reset();
             add0(handle, packed.array, bytes);
         }
@@ -77,11 +80,17 @@ public class IndexedBatch extends Writes<IndexedBatch> implements AutoCloseable 
      * Commits all writes or none, whatever others have written since, and closes the batch.
      *
      * @param sync true to return when the writes, and all before them, are durable
+     * @throws InterruptedCallException if it had 1 MiB of writes or more and the thread is interrupted;
+     *     the commit goes on in the background
      */
     public void commit(boolean sync) {
         long handle = gathered();
         ref.forget();
-        commit0(handle, sync ? 1 : 0);
+        if (passedBytes < Batch.LARGE_BYTES) {
+            commit0(handle, sync ? 1 : 0);
+        } else {
+            Calls.start(id -> commitLarge0(id, handle, sync ? 1 : 0)).await();
+        }
     }
 
     /** Discards the writes, unless they are committed. */
@@ -137,4 +146,6 @@ public class IndexedBatch extends Writes<IndexedBatch> implements AutoCloseable 
     private native void rollBackTo0(long batch, int savepoint);
 
     private native void commit0(long batch, int sync);
+
+    private native void commitLarge0(long id, long batch, int sync);
 }

@@ -107,7 +107,12 @@ public final class Keyspace extends ReadView {
 
     /** Deletes all keys. Cost: a sync of the log, whatever the keyspace holds. */
     public void clear() {
-        clear0(ref.get());
+        clearAsync().await();
+    }
+
+    /** Deletes all keys, as {@link #clear} does. It cannot be cut short. */
+    public Call<Void> clearAsync() {
+        return Calls.start(id -> clear0(id, ref.get()));
     }
 
     // ---- writes that depend on the value, each atomic ----
@@ -245,7 +250,7 @@ public final class Keyspace extends ReadView {
 
     /** Gives the keyspace another design, as text; its trees take the new shape in the background. */
     public void retune(String design) {
-        retune0(ref.get(), utf8(design));
+        Calls.start(id -> retune0(id, ref.get(), utf8(design))).await();
     }
 
     /** Has the keyspace choose its design by its own operations, or no longer. */
@@ -347,7 +352,7 @@ public final class Keyspace extends ReadView {
 
     private native void deleteRange0(long keyspace, byte[] from, byte[] to, int flags);
 
-    private native void clear0(long keyspace);
+    private native void clear0(long id, long keyspace);
 
     private native byte[] getAndSet0(long keyspace, byte[] key, byte[] value);
 
@@ -382,7 +387,7 @@ public final class Keyspace extends ReadView {
 
     private native void waitUntilMerged0(long id, long keyspace);
 
-    private native void retune0(long keyspace, byte[] design);
+    private native void retune0(long id, long keyspace, byte[] design);
 
     private native void setSelfTuning0(long keyspace, int on);
 

@@ -52,6 +52,16 @@ final class Ref {
         cleanable.clean();
     }
 
+    /** Takes the handle out, for a call that frees it; 0 if another one has it. */
+    long take() {
+        return state.getAndSet(0);
+    }
+
+    /** Puts a handle back that {@link #take} has taken. */
+    void putBack(long handle) {
+        state.set(handle);
+    }
+
     /** Forgets a handle that native code has freed. */
     void forget() {
         state.set(0);

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.fail;
 
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -17,6 +18,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
@@ -356,6 +358,78 @@ class SafetyTest {
                 load.loading.cancel(true);
                 assertThrows(CancelledException.class, load.loading::await);
             }
+        }
+    }
+
+    /** Makes a call by an interrupted thread. It may end before it is waited for, so there are many. */
+    private static void leftByAnInterrupt(Runnable call) {
+        for (int attempt = 0; attempt < 1000; attempt++) {
+            Thread.currentThread().interrupt();
+            try {
+                call.run();
+            } catch (InterruptedCallException e) {
+                assertTrue(Thread.interrupted());
+                return;
+            }
+            assertTrue(Thread.interrupted());
+        }
+        fail("no call was left");
+    }
+
+    private static void comesTrue(BooleanSupplier condition) {
+        while (!condition.getAsBoolean()) {
+            Thread.onSpinWait();
+        }
+    }
+
+    @Test
+    void anInterruptLeavesTheWorkInTheBackground() {
+        Hedgerow db = open();
+        Keyspace keyspace = db.keyspace("k");
+        byte[] large = new byte[1 << 20];
+        Batch batch = db.batch();
+        leftByAnInterrupt(() -> batch.put(keyspace, b("a"), large).commit());
+        assertEquals(0, batch.bytes());
+        comesTrue(() -> keyspace.get(b("a")) != null);
+        leftByAnInterrupt(
+                () -> {
+                    try (IndexedBatch indexed = db.indexedBatch()) {
+                        indexed.put(keyspace, b("b"), large).commit();
+                    }
+                });
+        comesTrue(() -> keyspace.get(b("b")) != null);
+        leftByAnInterrupt(keyspace::clear);
+        comesTrue(() -> keyspace.get(b("a")) == null && keyspace.get(b("b")) == null);
+        leftByAnInterrupt(() -> keyspace.retune("policy = tiering:4"));
+        comesTrue(() -> keyspace.design().contains("tiering:4"));
+        leftByAnInterrupt(
+                () -> {
+                    db.keyspace("dropped");
+                    db.dropKeyspace("dropped");
+                });
+        comesTrue(() -> db.existingKeyspace("dropped").isEmpty());
+        // A small commit and the end of a database are not left.
+        Thread.currentThread().interrupt();
+        batch.put(keyspace, b("c"), b("1")).commit();
+        db.close();
+        assertTrue(Thread.interrupted());
+        assertFalse(db.isOpen());
+        open().close();
+    }
+
+    @Test
+    void aDatabaseIsClosedInTheBackground() {
+        Hedgerow db = open();
+        Keyspace keyspace = db.keyspace("k");
+        keyspace.put(b("a"), b("1"));
+        Call<Void> closing = db.closeAsync();
+        assertFalse(db.isOpen());
+        closing.await();
+        db.closeAsync().await();
+        db.close();
+        refused(() -> keyspace.get(b("a")));
+        try (Hedgerow again = open()) {
+            assertEquals(1, again.keyspace("k").get(b("a")).length);
         }
     }
 }
