@@ -7,6 +7,19 @@ use engine::{Builder, Design, Layout};
 
 use crate::failure::Failure;
 
+/// The merge operators that every database has, sorted.
+pub const MERGE_OPERATORS: [&str; 9] = [
+    "add_f64",
+    "add_i64",
+    "append",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "max",
+    "min",
+    "union_u64",
+];
+
 /// Reads a layout as `Layout` prints it: an order of keys, a partitioning and a merge operator, all
 /// optional, with spaces between them. `semi-sorted:8 hash:4 merge:append`.
 ///
@@ -125,6 +138,17 @@ mod tests {
         for wrong in ["ordered", "hash:0", "sorted hashed", "semi-sorted"] {
             assert!(layout(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_merge_operators_are_those_of_the_engine() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::builder(dir.path()).open().unwrap();
+        let layout = Layout::sorted().merge_operator("another");
+        let keyspace = db.keyspace("k", layout).unwrap();
+        let found = keyspace.merge("k", "v").unwrap_err().to_string();
+        let names = MERGE_OPERATORS.map(|name| format!("`{name}`")).join(", ");
+        assert!(found.contains(&format!("but {names}: ")), "{found}");
     }
 
     #[test]

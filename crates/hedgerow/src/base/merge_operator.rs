@@ -119,8 +119,10 @@ impl Operators {
 
     /// The operator of a keyspace that names this one.
     pub(crate) fn named(&self, name: &str) -> Named {
+        let names = || self.0.keys().map(|it| format!("`{it}`"));
+        let operator = self.0.get(name).cloned();
         Named {
-            operator: self.0.get(name).cloned(),
+            operator: operator.ok_or_else(|| names().collect::<Vec<_>>().join(", ")),
             name: name.to_owned(),
         }
     }
@@ -139,7 +141,8 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 /// The operator that a keyspace names. A program that opens the database need not have it.
 pub(crate) struct Named {
     pub(crate) name: String,
-    operator: Option<Arc<dyn MergeOperator>>,
+    /// The operator, or the names of those that are registered.
+    operator: std::result::Result<Arc<dyn MergeOperator>, String>,
 }
 
 impl fmt::Debug for Named {
@@ -151,12 +154,12 @@ impl fmt::Debug for Named {
 impl Named {
     /// The operator; `Unsupported` if it is not registered.
     pub(crate) fn operator(&self) -> Result<&dyn MergeOperator> {
-        self.operator.as_deref().ok_or_else(|| {
+        self.operator.as_deref().map_err(|registered| {
             Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "expected the merge operator `{}`, found that it is not registered: give it to \
-                     `Builder::merge_operator`",
+                    "expected the merge operator `{}`, found that it is not registered, but \
+                     {registered}: give it to `Builder::merge_operator`",
                     self.name
                 ),
             )
@@ -195,7 +198,7 @@ impl Named {
     /// Two operands as one, if the operator can and it is not longer than a value may be. A panic
     /// counts as no.
     pub(crate) fn partial(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
-        let operator = self.operator.as_deref()?;
+        let operator = self.operator.as_deref().ok()?;
         let combined = self.guarded(|| operator.partial(key, older, newer));
         combined.ok()?.filter(|it| it.len() <= VALUE_BYTES_MAX)
     }

@@ -341,7 +341,9 @@ fn the_name_of_the_operator_stays_with_the_keyspace() {
         assert_eq!(words.layout().merge_operator.as_deref(), Some("moody"));
         let error = words.get("k").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("`moody`"), "{error}");
+        for word in ["`moody`", "but `add_f64`, ", "`append`"] {
+            assert!(error.to_string().contains(word), "{error}");
+        }
         assert_eq!(kind(words.merge("k", "d")), ErrorKind::Unsupported);
         assert_eq!(words.get("l").unwrap().unwrap(), "b");
         words.compact::<&str>(..).unwrap();

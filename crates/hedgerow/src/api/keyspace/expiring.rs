@@ -125,9 +125,9 @@ impl Keyspace {
     pub fn set_time_to_live(&self, time_to_live: Option<Duration>) -> Result<()> {
         self.check_not_dropped()?;
         let ms = time_to_live.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
-        if ms == Some(0) {
+        if let Some(time) = time_to_live.filter(|_| ms == Some(0)) {
             return Err(Error::invalid(format!(
-                "expected a time to live of at least a millisecond, found {time_to_live:?}"
+                "expected a time to live of at least a millisecond, found {time:?}"
             )));
         }
         keyspaces::set_time_to_live(&self.engine, &self.cell, ms.unwrap_or(0))
