@@ -86,7 +86,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Expires {
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Expires> {
         if let Ok(seconds) = object.extract::<f64>() {
             let duration = Duration::try_from_secs_f64(if seconds < 0.0 { 0.0 } else { seconds });
-            let wrong = || PyValueError::new_err(format!("expected seconds, found {seconds}"));
+            let wrong = || PyValueError::new_err(format!("expected seconds, found {seconds:?}"));
             return Ok(Expires(Expiry::In(duration.map_err(|_| wrong())?)));
         }
         if let Ok(total) = object.call_method0("total_seconds") {

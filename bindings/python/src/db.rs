@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use engine::io::ReadMode;
 use engine::{Builder, Error, ErrorKind, Slot};
@@ -22,34 +23,65 @@ pub(crate) struct Db {
 }
 
 /// The options of `hedgerow.open` that concern the whole database.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub(crate) struct Options {
-    #[pyo3(default)]
     memory: Option<u64>,
-    #[pyo3(default)]
     read_only: bool,
     create: bool,
-    #[pyo3(default)]
     error_if_exists: bool,
-    #[pyo3(default)]
     background_threads: Option<usize>,
-    #[pyo3(default)]
     workers: Option<usize>,
-    #[pyo3(default)]
     worker_queue: Option<usize>,
-    #[pyo3(default)]
     io_bytes_per_second: Option<u64>,
-    #[pyo3(default)]
     log_bytes_max: Option<u64>,
-    #[pyo3(default)]
     log_segment_bytes: Option<u64>,
-    #[pyo3(default)]
     compress_log: bool,
-    #[pyo3(default)]
     read_mode: Option<String>,
-    #[pyo3(default)]
     level_paths: Option<String>,
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Options {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Options> {
+        let given = object.cast::<PyDict>()?;
+        Ok(Options {
+            memory: option(&given, "memory", "an integer, which is bytes,")?,
+            read_only: option(&given, "read_only", "a bool")?.unwrap_or(false),
+            create: option(&given, "create", "a bool")?.unwrap_or(true),
+            error_if_exists: option(&given, "error_if_exists", "a bool")?.unwrap_or(false),
+            background_threads: option(&given, "background_threads", "an integer")?,
+            workers: option(&given, "workers", "an integer")?,
+            worker_queue: option(&given, "worker_queue", "an integer")?,
+            io_bytes_per_second: option(&given, "io_bytes_per_second", "an integer")?,
+            log_bytes_max: option(&given, "log_bytes_max", "an integer")?,
+            log_segment_bytes: option(&given, "log_segment_bytes", "an integer")?,
+            compress_log: option(&given, "compress_log", "a bool")?.unwrap_or(false),
+            read_mode: option(&given, "read_mode", "a str")?,
+            level_paths: option(&given, "level_paths", "a str")?,
+        })
+    }
+}
+
+/// An option; `None` if it is absent.
+fn option<'py, T: FromPyObjectOwned<'py>>(
+    given: &Bound<'py, PyDict>,
+    name: &str,
+    expected: &str,
+) -> PyResult<Option<T>> {
+    let Some(found) = given.get_item(name)?.filter(|it| !it.is_none()) else {
+        return Ok(None);
+    };
+    let extracted: Result<T, _> = found.extract();
+    extracted.map(Some).map_err(|wrong| {
+        let wrong: PyErr = wrong.into();
+        let found = found.repr().map(|it| it.to_string());
+        let found = found.unwrap_or_default();
+        let message = format!("expected {expected} for {name}, found {found}");
+        match wrong.is_instance_of::<PyOverflowError>(given.py()) {
+            true => raised(&Error::new(ErrorKind::InvalidArgument, message)),
+            false => PyTypeError::new_err(message),
+        }
+    })
 }
 
 impl Options {
@@ -121,7 +153,8 @@ impl Db {
             let message = format!("there is a database in {} already", dir.display());
             return Err(raised(&Error::new(ErrorKind::InvalidArgument, message)));
         }
-        if !options.create && !builder.exists().or_raise()? {
+        let must_exist = options.read_only || !options.create;
+        if must_exist && !builder.exists().or_raise()? {
             return Err(missing(&dir));
         }
         let db = wait(py, None, |_| builder.open())?;

@@ -7,13 +7,14 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use engine::{Layout, Slice};
+use engine::{Error, ErrorKind, Layout, Slice};
+use hedgerow_bindings::text::MERGE_OPERATORS;
 
 use crate::arrays::gets::get_rows;
 use crate::arrays::{BytesArray, Rows};
 use crate::bytes::Bytes;
 use crate::db::{Db, no_keyspace};
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, raised};
 use crate::fork::Owned;
 use crate::scan::{Part, Present, Range, Steps};
 use crate::waiting::wait;
@@ -51,6 +52,18 @@ impl Keyspace {
 
 /// The order of keys, the partitioning and the merge operator that a caller names.
 type Kind = (Option<String>, Option<String>, Option<String>);
+
+/// Refuses a merge operator that does not exist, unless the keyspace has it: a program in another
+/// language may have brought it.
+fn check_operator(name: &str, existing: Option<&engine::Keyspace>) -> PyResult<()> {
+    let is_known = MERGE_OPERATORS.contains(&name);
+    if is_known || existing.is_some_and(|it| it.layout().merge_operator.as_deref() == Some(name)) {
+        return Ok(());
+    }
+    let names = MERGE_OPERATORS.map(|it| format!("`{it}`")).join(", ");
+    let message = format!("expected one of the merge operators {names}, found `{name}`");
+    Err(raised(&Error::new(ErrorKind::InvalidArgument, message)))
+}
 
 /// A value as `bytes`, or the default.
 #[inline]
@@ -106,6 +119,9 @@ impl Keyspace {
             Some(existing) if !has_layout && design.is_none() => Some(existing),
             None if !create => None,
             existing => {
+                if let Some(name) = merge_operator {
+                    check_operator(name, existing.as_ref())?;
+                }
                 let mut wanted = match existing.filter(|_| !has_layout) {
                     Some(existing) => existing.layout(),
                     None => Layout::sorted(),

@@ -1,7 +1,9 @@
 """Keyspaces, batches, transactions, snapshots, operations, maintenance."""
 
 import datetime
+import math
 import random
+import re
 import struct
 import time
 from pathlib import Path
@@ -185,6 +187,52 @@ def test_values_expire(db: Database) -> None:
             db.put(b"k", b"", expire=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="seconds"):
         db.put(b"k", b"", expire=float("nan"))
+
+
+def test_wrong_options_are_errors_that_say_what_is_right(tmp_path: Path) -> None:
+    path = tmp_path / "none"
+    wrongs: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"memory": "1"}, TypeError, "expected an integer, which is bytes, for memory, found '1'"),
+        ({"memory": "64MiB"}, TypeError, "for memory, found '64MiB'"),
+        ({"memory": 1.5}, TypeError, "for memory, found 1.5"),
+        ({"memory": -1}, ValueError, "for memory, found -1"),
+        ({"workers": "two"}, TypeError, "expected an integer for workers, found 'two'"),
+        ({"read_only": "no"}, TypeError, "expected a bool for read_only, found 'no'"),
+        ({"read_mode": 1}, TypeError, "expected a str for read_mode, found 1"),
+    ]
+    for options, error, message in wrongs:
+        with pytest.raises(error, match=re.escape(message)):
+            hedgerow.open(path, **options)
+    assert not path.exists()
+
+
+def test_a_database_to_be_read_only_must_be_there(tmp_path: Path) -> None:
+    wrongs: list[dict[str, Any]] = [{"read_only": True}, {"create": False}]
+    for options in wrongs:
+        with pytest.raises(hedgerow.MissingError, match="expected a database in .*, found none"):
+            hedgerow.open(tmp_path / "none", **options)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_merge_operator_that_does_not_exist_is_refused(db: Database) -> None:
+    with pytest.raises(ValueError, match="`add_f64`, `add_i64`, `append`, .*, found `foo`"):
+        db.keyspace("words", merge_operator="foo")
+    assert "words" not in db.keyspaces()
+    db.keyspace("words", merge_operator="append").merge(b"k", b"v")
+
+
+def test_a_time_to_live_that_is_none_is_refused(db: Database) -> None:
+    kept = db.keyspace("kept")
+    for wrong in (math.inf, -math.inf, math.nan, -1, 0, 1e-9, 1e300):
+        for call in (lambda: db.keyspace("new", time_to_live=wrong), lambda: kept.set_time_to_live(wrong)):
+            with pytest.raises(ValueError, match="expected seconds for a time to live, .*, found"):
+                call()
+    with pytest.raises(TypeError, match="expected seconds for a time to live, .*, found '1'"):
+        db.keyspace("new", time_to_live="1")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expected seconds, found 1e300"):
+        db.put(b"k", b"v", expire=1e300)
+    assert "new" not in db.keyspaces()
+    assert kept.time_to_live is None
 
 
 def test_a_keyspace_has_a_time_to_live(db: Database) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,6 +108,26 @@ def test_everything_that_shows_bytes_is_a_key_or_a_value(db: Database) -> None:
             db[b"k"] = wrong  # type: ignore[assignment]
     db[b""] = b""
     assert db[b""] == b""
+
+
+def test_what_is_no_key_is_a_type_error_in_every_view(db: Database) -> None:
+    db[b"\0\0\0"] = b"\0"
+    entry: Any = (bytearray(3), memoryview(b"\0"))
+    assert entry in db.items(start=b"")
+    assert memoryview(b"\0") in db.values()
+    # As for `n in db`. `bytes(3)` would be a key, and `bytes(1 << 60)` all memory.
+    wrongs: list[Any] = [3, -1, 1 << 60, "k", None, 2.5]
+    for wrong in wrongs:
+        for mapping in (db, db.snapshot(), db.transaction()):
+            for view in (mapping, mapping.keys(), mapping.keys(start=b"a"), mapping.values()):
+                with pytest.raises(TypeError, match="expected a bytes-like object, found"):
+                    wrong in view
+            with pytest.raises(TypeError, match="expected a bytes-like object, found"):
+                (wrong, b"v") in mapping.items()
+            with pytest.raises(TypeError, match="expected a bytes-like object, found"):
+                (b"k", wrong) in mapping.items()
+            with pytest.raises(TypeError, match="expected a tuple of a key and a value, found"):
+                wrong in mapping.items()
 
 
 def test_limits_are_errors_with_their_numbers(db: Database) -> None:

@@ -474,6 +474,9 @@ class Database(Keyspace):
         the way in which it is stored, as text; an existing keyspace with another one is changed
         to it. ``time_to_live`` is the seconds that values live which are put without an expiry.
         """
+        if time_to_live is not None:
+            # Before the keyspace is made: a refused call changes nothing.
+            Keyspace._check_time_to_live(time_to_live)
         kind = (layout, partitions, merge_operator)
         keyspace = Keyspace(self._db, name, kind, design, create)
         if time_to_live is not None and keyspace.time_to_live != time_to_live:

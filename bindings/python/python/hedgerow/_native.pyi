@@ -210,6 +210,8 @@ class Keyspace:
     def time_to_live(self) -> float | None:
         """The seconds that values live which are put without an expiry; ``None`` is for ever."""
 
+    @staticmethod
+    def _check_time_to_live(seconds: float, /) -> None: ...
     def set_time_to_live(self, seconds: float | None) -> None:
         """Set the seconds that values live which are put from now on."""
 

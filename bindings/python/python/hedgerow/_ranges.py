@@ -13,6 +13,15 @@ from ._types import Buffer, Part
 Begin = Callable[[Part, "Bounds"], _native.Steps]
 
 
+def as_bytes(given: Any) -> bytes:
+    """The bytes of a bytes-like object. ``bytes(given)`` would make zeros of a number."""
+    try:
+        return memoryview(given).tobytes()
+    except TypeError:
+        found = type(given).__name__
+        raise TypeError(f"expected a bytes-like object, found {found}") from None
+
+
 class Bounds:
     """The keys of a range."""
 
@@ -26,11 +35,11 @@ class Bounds:
         self.start, self.stop, self.prefix, self.reverse = start, stop, prefix, reverse
 
     def __contains__(self, item: Any) -> bool:
-        key = bytes(item)
+        key = as_bytes(item)
         return (
-            (self.start is None or bytes(self.start) <= key)
-            and (self.stop is None or key < bytes(self.stop))
-            and (self.prefix is None or key.startswith(bytes(self.prefix)))
+            (self.start is None or as_bytes(self.start) <= key)
+            and (self.stop is None or key < as_bytes(self.stop))
+            and (self.prefix is None or key.startswith(as_bytes(self.prefix)))
         )
 
     def reversed(self) -> Bounds:
@@ -75,7 +84,8 @@ class Values(_Range, ValuesView[bytes]):
     _part: Part = "values"
 
     def __contains__(self, value: object) -> bool:
-        return any(value == found for found in self)
+        wanted = as_bytes(value)
+        return any(wanted == found for found in self)
 
 
 class Items(_Range, ItemsView[bytes, bytes]):
@@ -98,8 +108,11 @@ class Items(_Range, ItemsView[bytes, bytes]):
             yield arrays
 
     def __contains__(self, item: Any) -> bool:
+        if not isinstance(item, tuple) or len(item) != 2:
+            raise TypeError(f"expected a tuple of a key and a value, found {item!r}")
         key, value = item
-        return key in self._bounds and self._mapping.get(key) == value
+        wanted = as_bytes(value)
+        return key in self._bounds and self._mapping.get(key) == wanted
 
 
 class Ranged(Mapping[bytes, bytes]):

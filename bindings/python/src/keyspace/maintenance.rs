@@ -2,14 +2,31 @@
 
 use std::time::Duration;
 
+use engine::{Error, ErrorKind};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use hedgerow_bindings::stats;
 
 use super::Keyspace;
 use crate::bytes::{Bytes, range};
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, raised};
 use crate::waiting::{GoOn, wait};
+
+/// A time to live of seconds. The engine counts milliseconds in 64 bits.
+fn time_to_live_of(seconds: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let expected = "expected seconds for a time to live, a millisecond or more, or None";
+    let Ok(number) = seconds.extract::<f64>() else {
+        let found = seconds.repr()?;
+        return Err(PyTypeError::new_err(format!("{expected}, found {found}")));
+    };
+    let time = Duration::try_from_secs_f64(number).ok();
+    let time = time.filter(|it| (1..=u128::from(u64::MAX)).contains(&it.as_millis()));
+    time.ok_or_else(|| {
+        let message = format!("{expected}, found {number:?}");
+        raised(&Error::new(ErrorKind::InvalidArgument, message))
+    })
+}
 
 #[pymethods]
 impl Keyspace {
@@ -51,10 +68,16 @@ impl Keyspace {
 
     /// Sets the seconds that values live which are put from now on; `None` is for ever.
     #[pyo3(signature = (seconds))]
-    fn set_time_to_live(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<()> {
+    fn set_time_to_live(&self, py: Python<'_>, seconds: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let keyspace = self.engine()?.clone();
-        let time = seconds.map(|it| Duration::try_from_secs_f64(it).unwrap_or_default());
+        let time = seconds.as_ref().map(time_to_live_of).transpose()?;
         wait(py, None, move |_| keyspace.set_time_to_live(time))
+    }
+
+    /// Refuses a time to live that [`Keyspace::set_time_to_live`] would refuse.
+    #[staticmethod]
+    fn _check_time_to_live(seconds: &Bound<'_, PyAny>) -> PyResult<()> {
+        time_to_live_of(seconds).map(drop)
     }
 
     /// Estimates the number of entries from `start` on and before `stop`.
