@@ -39,6 +39,77 @@ def test_errors_are_those_of_plyvel(tmp_path: Path) -> None:
     assert issubclass(plyvel.CorruptionError, plyvel.Error)
 
 
+def test_a_released_snapshot_stays_released(tmp_path: Path) -> None:
+    with plyvel.DB(tmp_path, create_if_missing=True) as db:
+        db.put(b"k", b"v")
+        kept = db.prefixed_db(b"k").snapshot()
+        snapshot = db.snapshot()
+        walk = snapshot.iterator()
+        snapshot.release()
+        snapshot.release()
+        snapshot.close()
+        # The iterator over it goes on.
+        assert list(walk) == [(b"k", b"v")]
+        for use in (lambda: snapshot.get(b"k"), snapshot.iterator, snapshot.raw_iterator):
+            with pytest.raises(RuntimeError, match="the snapshot is closed"):
+                use()
+        assert kept.get(b"") == b"v"
+    kept.release()
+    with pytest.raises(RuntimeError):
+        kept.get(b"")
+
+
+def test_an_item_needs_a_position(tmp_path: Path) -> None:
+    with plyvel.DB(tmp_path, create_if_missing=True) as db:
+        db.put(b"k", b"v")
+        iterator = db.raw_iterator()
+        with pytest.raises(plyvel.IteratorInvalidError):
+            iterator.item()
+        iterator.seek_to_first()
+        assert iterator.item() == (b"k", b"v")
+        iterator.next()
+        with pytest.raises(plyvel.IteratorInvalidError):
+            iterator.item()
+        iterator.close()
+        for use in (iterator.item, iterator.valid, iterator.next):
+            with pytest.raises(RuntimeError, match="closed"):
+                use()
+
+
+def test_a_database_is_destroyed_and_nothing_else(tmp_path: Path) -> None:
+    place = tmp_path / "db"
+    plyvel.destroy_db(place)  # there is nothing
+    with plyvel.DB(place, create_if_missing=True) as db:
+        db.put(b"k", b"v")
+        with pytest.raises(plyvel.IOError):
+            plyvel.destroy_db(place)
+        assert db.get(b"k") == b"v"
+    (place / "other").write_text("stays")
+    plyvel.destroy_db(place)
+    assert [path.name for path in place.iterdir()] == ["other"]
+    plyvel.destroy_db(place)
+    plyvel.destroy_db(place / "other")
+    assert (place / "other").read_text() == "stays"
+    (place / "other").unlink()
+    plyvel.destroy_db(os.fsencode(place))
+    assert not place.exists()
+    for wrong in (None, 7):
+        with pytest.raises(TypeError):
+            plyvel.destroy_db(wrong)  # type: ignore[arg-type]
+
+
+def test_a_repair_is_that_of_plyvel(tmp_path: Path) -> None:
+    with plyvel.DB(os.fsencode(tmp_path), create_if_missing=True) as db:
+        db.put(b"k", b"v")
+    plyvel.repair_db(os.fsencode(tmp_path), bloom_filter_bits=10)
+    with plyvel.DB(tmp_path) as db:
+        assert db.get(b"k") == b"v"
+    with pytest.raises(plyvel.Error, match="expected a database"):
+        plyvel.repair_db(tmp_path / "none")
+    with pytest.raises(TypeError, match="foo"):
+        plyvel.repair_db(tmp_path, foo=1)  # type: ignore[call-arg]
+
+
 def test_properties_count_files(tmp_path: Path) -> None:
     with plyvel.DB(tmp_path, create_if_missing=True, compression=None) as db:
         assert db.get_property(b"leveldb.num-files-at-level0") == b"0"

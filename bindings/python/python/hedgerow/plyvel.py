@@ -8,6 +8,7 @@ Databases are Hedgerow's, not LevelDB's. Keys are in the order of their bytes, s
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator as _Iterator
@@ -16,6 +17,7 @@ from typing import Any, Self
 from . import _native, errors
 from ._database import Keyspace, Snapshot as _Snapshot
 from ._native import exists as _exists
+from ._ranges import as_bytes
 from ._types import Buffer
 
 __version__ = "1.5.1"
@@ -93,16 +95,16 @@ class _Reads:
                 raise TypeError("expected a prefix, or start and stop, found both")
             start, include_start = prefix, True
             stop, include_stop = None, False
-            whole = front + _bytes(prefix)
+            whole = front + as_bytes(prefix)
         else:
             whole = front
         lower: tuple[bytes, bool] | None = None
         if start is not None:
-            lower = (front + _bytes(start), include_start)
+            lower = (front + as_bytes(start), include_start)
         elif front:
             lower = (front, True)
         if stop is not None:
-            upper: tuple[bytes, bool] | None = (front + _bytes(stop), include_stop)
+            upper: tuple[bytes, bool] | None = (front + as_bytes(stop), include_stop)
         else:
             upper = None if (end := _end_of(whole)) is None else (end, False)
         wanted = (include_key, include_value)
@@ -117,7 +119,7 @@ class DB(_Reads):
 
     def __init__(
         self,
-        name: str | os.PathLike[str],
+        name: str | bytes | os.PathLike[str],
         *,
         create_if_missing: bool = False,
         error_if_exists: bool = False,
@@ -138,24 +140,24 @@ class DB(_Reads):
         if compression not in (None, "snappy", "lz4"):
             raise ValueError(f"expected the compression 'snappy' or None, found {compression!r}")
         _check_comparator(comparator, comparator_name)
-        self._name = name
+        self._name, path = name, _path(name)
         design = None
-        if not _exists(name):
+        if not _exists(path):
             block = _number("block_size", block_size, 4096)
             design = _design(compression, block, _number("bloom_filter_bits", bloom_filter_bits, 0))
         options = {
             "memory": cache + buffers + _OTHER_BYTES,
-            "create": create_if_missing,
-            "error_if_exists": error_if_exists,
+            "create": bool(create_if_missing),
+            "error_if_exists": bool(error_if_exists),
         }
-        self._db = _native.Db(name, options)
+        self._db = _native.Db(path, options)
         self._keyspace = Keyspace(self._db, "default", (None, None, None), design, True)
         keyspace = self._keyspace
         # Bound once, so that a call costs no more than one of the keyspace.
         self._get, self._put, self._delete = keyspace.get, keyspace.put, keyspace.delete
 
     @property
-    def name(self) -> str | os.PathLike[str]:
+    def name(self) -> str | bytes | os.PathLike[str]:
         """The directory, as it was given."""
         return self._name
 
@@ -206,7 +208,7 @@ class DB(_Reads):
 
     def prefixed_db(self, prefix: Buffer) -> PrefixedDB:
         """The keys with a prefix, as a database."""
-        return PrefixedDB(self, _bytes(prefix))
+        return PrefixedDB(self, as_bytes(prefix))
 
     def get_property(self, name: bytes) -> bytes | None:
         """A property of the database; ``None`` for one that is not known."""
@@ -282,7 +284,7 @@ class PrefixedDB(_Reads):
 
     def prefixed_db(self, prefix: Buffer) -> PrefixedDB:
         """The keys with a longer prefix, as a database."""
-        return PrefixedDB(self.db, self.prefix + _bytes(prefix))
+        return PrefixedDB(self.db, self.prefix + as_bytes(prefix))
 
 
 class Snapshot(_Reads):
@@ -315,8 +317,12 @@ class Snapshot(_Reads):
         return RawIterator(self._keyspace, self._at)
 
     def close(self) -> None:
-        """Release the snapshot."""
+        """Release the snapshot. Releasing it again does nothing; its reads are errors then."""
         self._at.close()
+
+    def release(self) -> None:
+        """Release the snapshot, as :meth:`close` does."""
+        self.close()
 
     def __enter__(self) -> Self:
         return self
@@ -427,6 +433,10 @@ class RawIterator:
         assert value is not None
         return value
 
+    def item(self) -> tuple[bytes, bytes]:
+        """The key and the value here."""
+        return self.key(), self.value()
+
     def _check(self) -> bytes:
         key = self._cursor.key
         if key is None:
@@ -444,9 +454,9 @@ class RawIterator:
         self.close()
 
 
-def _bytes(given: Buffer) -> bytes:
-    # Not ``bytes(given)``, which makes zeros of a number.
-    return bytes(memoryview(given))
+def _path(name: str | bytes | os.PathLike[str]) -> str:
+    path = os.fspath(name)
+    return os.fsdecode(path)
 
 
 def _end_of(prefix: bytes) -> bytes | None:
@@ -455,11 +465,34 @@ def _end_of(prefix: bytes) -> bytes | None:
     return front[:-1] + bytes([front[-1] + 1]) if front else None
 
 
-def repair_db(name: str | os.PathLike[str], **_options: Any) -> None:
-    """Repair a database; the options are those of :class:`DB` and have no effect."""
-    _native.repair(name)
+def repair_db(
+    name: str | bytes | os.PathLike[str],
+    *,
+    paranoid_checks: bool | None = None,
+    write_buffer_size: int | None = None,
+    max_open_files: int | None = None,
+    lru_cache_size: int | None = None,
+    block_size: int | None = None,
+    block_restart_interval: int | None = None,
+    max_file_size: int | None = None,
+    compression: str | None = "snappy",
+    bloom_filter_bits: int = 0,
+    comparator: Callable[[bytes, bytes], int] | None = None,
+    comparator_name: bytes | None = None,
+) -> None:
+    """Repair a database; the options have no effect. It is an error if there is none."""
+    _check_comparator(comparator, comparator_name)
+    _native.repair(_path(name))
 
 
-def destroy_db(name: str | os.PathLike[str]) -> None:
-    """Remove the files of a database."""
-    _native.destroy(name)
+def destroy_db(name: str | bytes | os.PathLike[str]) -> None:
+    """Remove the files of a database, and the directory if nothing else is in it.
+
+    Nothing is done if there is no database. An open one is an ``IOError``, and stays.
+    """
+    path = _path(name)
+    if os.path.isdir(path) and _exists(path):
+        _native.destroy(path)
+    with contextlib.suppress(OSError):
+        # Refused if there are files of others.
+        os.rmdir(path)
