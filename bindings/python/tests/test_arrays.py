@@ -106,6 +106,24 @@ def test_wrong_arrays_are_errors(db: Database) -> None:
     assert not db
 
 
+def test_offsets_that_are_not_aligned_are_refused(db: Database) -> None:
+    for kind, dtype in ((pa.binary(), np.int32), (pa.large_string(), np.int64)):
+        offsets = np.array([0, 1, 3], dtype).tobytes()
+        for shift in range(np.dtype(dtype).itemsize):
+            buffer = pa.py_buffer(bytes(shift) + offsets)[shift:]
+            is_aligned = buffer.address % np.dtype(dtype).itemsize == 0
+            array = pa.Array.from_buffers(kind, 2, [None, buffer, pa.py_buffer(b"abc")])
+            if is_aligned:
+                db.put_many(array, array)
+                assert dict(db) == {b"a": b"a", b"bc": b"bc"}
+                db.clear()
+                continue
+            for call in (lambda it: db.put_many(it, it), db.get_many):
+                with pytest.raises(ValueError, match="expected an Arrow array whose offsets are"):
+                    call(array)
+    assert not db
+
+
 def test_one_side_may_be_a_list(db: Database) -> None:
     db.put_many(np.array([b"a", b"b"]), [b"1", b"2"])
     db.put_many([b"c"], np.array([b"3"]))
