@@ -10,6 +10,7 @@ pub mod feed;
 pub mod foreign;
 pub mod fork;
 mod handles;
+pub mod repair;
 pub mod stats;
 pub mod text;
 mod waiting;

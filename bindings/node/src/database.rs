@@ -30,7 +30,7 @@ impl Database {
 }
 
 /// The keyspace of a database itself.
-const DEFAULT: &str = "default";
+pub(crate) const DEFAULT: &str = "default";
 
 /// Prepares an environment of Node: when it ends, its handles are freed.
 #[napi(catch_unwind)]

@@ -1,11 +1,13 @@
 //! Maintenance: sizes, merges, copies, statistics, repair. `abort` is the handle of an abort, or 0.
 
 use engine::{CompactProgress, Db};
+use hedgerow_bindings::repair::of_one_keyspace;
 use hedgerow_copies::backup::{Options, Progress, Repository};
 use napi::bindgen_prelude::AsyncTask;
 use napi_derive::napi;
 
 use crate::call::{Answer, Call, later};
+use crate::database::DEFAULT;
 use crate::failure::Code;
 use crate::handles;
 use crate::packed::{Bytes, Reader};
@@ -111,7 +113,7 @@ pub fn destroy(location: String) -> AsyncTask<Call> {
 #[napi(catch_unwind)]
 pub fn repair(location: String) -> AsyncTask<Call> {
     later(move || {
-        engine::repair(&location)?;
+        of_one_keyspace(Db::builder(&location), DEFAULT)?;
         Ok(Answer::Nothing)
     })
 }

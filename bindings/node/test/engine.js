@@ -2,6 +2,8 @@
 
 // The additions to Level: keyspaces, expiry, merges, copies; and options.
 
+const fs = require('fs')
+const path = require('path')
 const { HedgerowLevel } = require('..')
 const { test, newLocation, newDatabase, codeOf, fill, keyOf } = require('./common')
 
@@ -145,6 +147,18 @@ test('options reach the engine', async t => {
   await HedgerowLevel.destroy(db.location)
   t.is(await codeOf(db.open({ createIfMissing: false })), 'LEVEL_DATABASE_NOT_OPEN')
   await HedgerowLevel.destroy(newLocation())
+})
+
+test('a repair finds entries without the names of keyspaces', async t => {
+  const db = await newDatabase()
+  await fill(db, 0, 100)
+  await db.compactRange(keyOf(0), keyOf(100))
+  await db.close()
+  fs.rmSync(path.join(db.location, 'MANIFEST'))
+  await HedgerowLevel.repair(db.location)
+  await db.open()
+  t.is((await db.keys().all()).length, 100)
+  await db.close()
 })
 
 test('sizes are estimated, ranges are merged, and a signal ends long calls', async t => {

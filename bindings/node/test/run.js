@@ -14,7 +14,7 @@ const path = require('path')
 const expected = {
   'abstract-level': 5168,
   safety: 323,
-  engine: 45,
+  engine: 46,
   'event-loop': 63,
   exit: 13
 }

@@ -9,6 +9,7 @@ use pyo3::types::PyDict;
 use engine::io::ReadMode;
 use engine::{Builder, Error, ErrorKind, Slot};
 
+use hedgerow_bindings::repair::of_one_keyspace;
 use hedgerow_bindings::stats;
 
 use crate::errors::{OrRaise, missing, raised};
@@ -276,10 +277,19 @@ pub(crate) fn destroy(py: Python<'_>, dir: PathBuf) -> PyResult<()> {
 type Lost = (PathBuf, String);
 
 /// Rebuilds the manifest of a damaged database. Returns the number of its tables, the number of its
-/// entries, and what was lost: files with reasons.
+/// entries, and what was lost: files with reasons. The keyspace of a database that has one, and has
+/// lost its name, gets this one.
 #[pyfunction]
-pub(crate) fn repair(py: Python<'_>, dir: PathBuf) -> PyResult<(usize, u64, Vec<Lost>)> {
-    let report = wait(py, None, |_| engine::repair(dir))?;
+#[pyo3(signature = (dir, keyspace=None))]
+pub(crate) fn repair(
+    py: Python<'_>,
+    dir: PathBuf,
+    keyspace: Option<String>,
+) -> PyResult<(usize, u64, Vec<Lost>)> {
+    let report = wait(py, None, |_| match keyspace {
+        None => engine::repair(dir),
+        Some(name) => of_one_keyspace(engine::Db::builder(dir), &name),
+    })?;
     Ok((report.tables, report.entries, report.lost))
 }
 

@@ -101,6 +101,9 @@ def test_a_database_is_destroyed_and_nothing_else(tmp_path: Path) -> None:
 def test_a_repair_is_that_of_plyvel(tmp_path: Path) -> None:
     with plyvel.DB(os.fsencode(tmp_path), create_if_missing=True) as db:
         db.put(b"k", b"v")
+        db.compact_range()
+    for manifest in tmp_path.glob("MANIFEST*"):
+        manifest.unlink()
     plyvel.repair_db(os.fsencode(tmp_path), bloom_filter_bits=10)
     with plyvel.DB(tmp_path) as db:
         assert db.get(b"k") == b"v"

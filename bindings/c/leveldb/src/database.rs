@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use engine::{Db, Durability, Keyspace, Layout, Snapshot};
 use hedgerow_bindings::foreign::{Bytes, Items, Out, Text, malloc_copy};
-use hedgerow_bindings::{Failure, Handles, opaque, run};
+use hedgerow_bindings::{Failure, Handles, opaque, repair, run};
 
 use crate::batch::{Operations, leveldb_writebatch_t};
 use crate::calls::{call, number, pointer};
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn leveldb_repair_db(
 ) {
     let repair = |name: Text| {
         let builder = Options::of(options)?.builder(name.path()?);
-        engine::repair_with(builder)?;
+        repair::of_one_keyspace(builder, KEYSPACE)?;
         Ok(())
     };
     // SAFETY: the caller's promise.

@@ -14,7 +14,9 @@ def exists(dir: str | os.PathLike[str]) -> bool:
 def destroy(dir: str | os.PathLike[str]) -> None:
     """Remove the files of a database, and nothing else."""
 
-def repair(dir: str | os.PathLike[str]) -> tuple[int, int, list[tuple[str, str]]]:
+def repair(
+    dir: str | os.PathLike[str], keyspace: str | None = None
+) -> tuple[int, int, list[tuple[str, str]]]:
     """Rebuild the manifest of a damaged database.
 
     Returns the number of its tables, the number of its entries, and what was lost: files with

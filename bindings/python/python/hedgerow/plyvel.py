@@ -482,7 +482,7 @@ def repair_db(
 ) -> None:
     """Repair a database; the options have no effect. It is an error if there is none."""
     _check_comparator(comparator, comparator_name)
-    _native.repair(_path(name))
+    _native.repair(_path(name), "default")
 
 
 def destroy_db(name: str | bytes | os.PathLike[str]) -> None:
