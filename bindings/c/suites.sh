@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 shift
-suites=(symbols calls safety address memory cpp package c_test random levigo)
+suites=(rust symbols calls safety address memory cpp package warning c_test random levigo)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -36,6 +36,12 @@ install() {
 }
 
 # ---- both libraries ----
+
+# The tests in Rust: what the bindings share, and that the headers say what the sources define.
+suite_rust() {
+  (cd "$here/.." && CARGO_TARGET_DIR=$(dirname "$build") cargo test --release) >"$work/rust" 2>&1 || { cat "$work/rust"; exit 1; }
+  ran rust 22 "$(awk '/^test result: ok/ {sum += $4} END {print sum}' "$work/rust")"
+}
 
 # The exported functions are those of the checked-in lists.
 suite_symbols() {
@@ -147,6 +153,18 @@ suite_cpp() {
 }
 
 # ---- libhedgerow_leveldb ----
+
+# The library warns once of a filter policy of a program. Standard error is a pipe, a full disk, closed.
+suite_warning() {
+  local count=0
+  "$cc" "${warnings[@]}" -I"$here/leveldb/include" -o "$work/warning" "$here/tests/warning.c" \
+    -L"$build" -lhedgerow_leveldb -Wl,-rpath,"$build"
+  run "$work/warning" "$work/warned"
+  grep -q 'filter policies of a program are not used' "$work/tests.err"
+  run bash -c '"$0" "$1" 2>/dev/full' "$work/warning" "$work/warned_full"
+  run bash -c '"$0" "$1" 2>&-' "$work/warning" "$work/warned_closed"
+  ran warning 3 "$count"
+}
 
 # The source of Debian's LevelDB package, without its checks of signatures: apt makes them.
 leveldb_source() {
