@@ -5,13 +5,14 @@
 //
 //   node test/run.js [--address] [SUITE...]
 //
-// With --address the process has the memory of AddressSanitizer, which sees wrong frees and copies out
+// `native` are the tests in Rust. With --address the process has the memory of AddressSanitizer, which sees wrong frees and copies out
 // of bounds. This needs gcc.
 
 const { execFileSync, spawnSync } = require('child_process')
 const path = require('path')
 
 const expected = {
+  native: 10,
   'abstract-level': 5168,
   safety: 323,
   engine: 46,
@@ -24,17 +25,23 @@ const names = named.length > 0 ? named : Object.keys(expected)
 const env = process.argv.includes('--address') ? withAddressSanitizer() : process.env
 let [passed, failed] = [0, 0]
 for (const name of names) {
-  const args = ['--expose-gc', path.join(__dirname, `${name}.js`)]
-  const { stdout, status, signal } = spawnSync(process.execPath, args, {
+  const script = ['--expose-gc', path.join(__dirname, `${name}.js`)]
+  const [program, args] = name === 'native'
+    ? ['cargo', ['test', '--quiet', '--release', '-p', 'hedgerow-node', '--', '--format', 'pretty']]
+    : [process.execPath, script]
+  const { stdout, status, signal } = spawnSync(program, args, {
+    cwd: path.join(__dirname, '..'),
     encoding: 'utf8',
     env,
     maxBuffer: 1 << 30,
     stdio: ['ignore', 'pipe', 'inherit']
   })
   const lines = stdout.split('\n')
-  const count = start => lines.filter(line => line.startsWith(start)).length
-  const [ok, notOk] = [count('ok '), count('not ok ')]
-  console.log(`${name}: ${ok + notOk} assertions ran, ${expected[name]} are expected`)
+  const count = is => lines.filter(line => is.test(line)).length
+  const [ok, notOk] = name === 'native'
+    ? [count(/^test .* ok$/), count(/^test .* FAILED$/)]
+    : [count(/^ok /), count(/^not ok /)]
+  console.log(`${name}: ${ok + notOk} ${name === 'native' ? 'tests' : 'assertions'} ran, ${expected[name]} are expected`)
   passed += ok
   failed += notOk
   if (notOk > 0) console.log(lines.filter(line => !line.startsWith('ok ')).join('\n'))
