@@ -422,7 +422,8 @@ impl Server {
 
     /// Runs the command of a client that waits. Returns the outcome if it had a reply.
     pub(crate) async fn serve(&self, waiter: &crate::waiters::Waiter) -> Option<Outcome> {
-        if !waiter.claim() {
+        // One that was told to end would lose what it takes.
+        if waiter.client.is_killed() || !waiter.claim() {
             return None;
         }
         let args: Vec<&[u8]> = waiter.args.iter().map(Vec::as_slice).collect();

@@ -254,6 +254,29 @@ fn who_waits_is_served_in_order() {
     served.end();
 }
 
+/// A client that is cut off while messages wait for it takes no element any more.
+#[test]
+fn who_is_cut_off_waits_no_longer() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut slow, mut client) = (served.client(), served.client());
+    slow.call("HELLO 3");
+    slow.call("SUBSCRIBE c");
+    let Value::Integer(id) = slow.call("CLIENT ID") else {
+        panic!("expected a number");
+    };
+    slow.send("BLPOP queue 0");
+    let clients = |client: &mut Client| client.call("INFO clients").to_string();
+    while !clients(&mut client).contains("blocked_clients:1\r") {}
+    // More than the sockets hold, so that the server waits for the client to read.
+    let message = format!("PUBLISH c {}", "m".repeat(1 << 20));
+    (0..16).for_each(|_| drop(client.call(&message)));
+    assert_eq!(client.call(&format!("CLIENT KILL ID {id}")), int(1));
+    client.call("RPUSH queue a");
+    assert_eq!(client.call("LRANGE queue 0 -1"), Value::bulks(["a"]));
+    served.end();
+}
+
 #[test]
 fn expired_keys_go_and_are_told_of() {
     let dir = tempfile::tempdir().unwrap();

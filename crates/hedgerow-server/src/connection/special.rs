@@ -237,11 +237,8 @@ impl Connection {
             let written = server.announce(served.effects).await;
             server.make_durable(served.wrote || written).await.ok();
         }
-        let ends = tokio::time::sleep(Duration::from_secs_f64(if seconds > 0.0 {
-            seconds
-        } else {
-            1e9
-        }));
+        let seconds = if seconds > 0.0 { seconds } else { 1e9 };
+        let ends = tokio::time::sleep(Duration::from_secs_f64(seconds));
         tokio::pin!(ends);
         let mut reply = None;
         let mut result = Ok(());
@@ -267,8 +264,10 @@ impl Connection {
                             1 => nothing(command),
                             _ => error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
                         });
-                    } else {
-                        self.write(stream).await?;
+                    } else if let Err(error) = self.write(stream).await {
+                        result = Err(error);
+                        // Whoever still served it would lose what it takes.
+                        ends.set(tokio::time::sleep(Duration::ZERO));
                     }
                 }
                 read = read_more(stream, &mut self.input) => {
