@@ -29,7 +29,7 @@ const UNKNOWN_LIMITS: Limits = Limits {
 /// The commands that are run together.
 const CALLS_MAX: usize = 128;
 /// The bytes of replies above which they are written before more commands are run.
-const REPLY_BYTES_MAX: usize = 1 << 20;
+pub(crate) const REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// Serves a client until either side ends.
 pub(crate) async fn serve(server: Arc<Server>, mut stream: Stream) {
@@ -188,7 +188,7 @@ impl Connection {
                 break;
             }
             if self.is_paused(args) {
-                self.run_calls(&mut calls).await;
+                self.run_calls(stream, &mut calls).await?;
                 self.write(stream).await?;
                 let client = self.session.client.clone();
                 let pause = &self.session.server.pause;
@@ -202,17 +202,17 @@ impl Connection {
                 Ok(command) if runs_together(command) => {
                     // A command about all keys is run alone.
                     if command.has(ALL_KEYS) || self.session.tracks_alone(command) {
-                        self.run_calls(&mut calls).await;
+                        self.run_calls(stream, &mut calls).await?;
                     }
                     calls.push(Call { command, args });
                     let waiting = self.session.server.waiters.count() > 0 && command.has(WRITE);
                     let alone = command.has(ALL_KEYS) || self.session.tracks_alone(command);
                     if calls.len() >= CALLS_MAX || alone || waiting {
-                        self.run_calls(&mut calls).await;
+                        self.run_calls(stream, &mut calls).await?;
                     }
                 }
                 other => {
-                    self.run_calls(&mut calls).await;
+                    self.run_calls(stream, &mut calls).await?;
                     let reply = match other {
                         Ok(command) => {
                             let reply = self.run_alone(stream, command, args).await?;
@@ -227,12 +227,11 @@ impl Connection {
                 }
             }
             if self.output.len() > REPLY_BYTES_MAX {
-                self.run_calls(&mut calls).await;
+                self.run_calls(stream, &mut calls).await?;
                 self.write(stream).await?;
             }
         }
-        self.run_calls(&mut calls).await;
-        Ok(())
+        self.run_calls(stream, &mut calls).await
     }
 
     /// Returns true if a request has to wait for the end of a pause.
@@ -295,23 +294,33 @@ impl Connection {
         }
     }
 
-    /// Runs commands of data together.
-    async fn run_calls(&mut self, calls: &mut Vec<Call<'_>>) {
-        if calls.is_empty() {
-            return;
+    /// Runs commands of data together. Much is written before more commands are run.
+    async fn run_calls(
+        &mut self,
+        stream: &mut Stream,
+        calls: &mut Vec<Call<'_>>,
+    ) -> io::Result<()> {
+        let mut done = 0;
+        while done < calls.len() {
+            let server = self.session.server.clone();
+            let outcome = server.run(self.caller(), &calls[done..]).await;
+            done += outcome.replies.len();
+            self.session.set_caching(false);
+            self.session.select(outcome.db);
+            self.session.has_written |= outcome.wrote;
+            let served = server.announce(outcome.effects).await;
+            let synced = server.make_durable(outcome.wrote || served).await;
+            for reply in &outcome.replies {
+                server.note_error(reply);
+                self.reply(synced.as_ref().err().unwrap_or(reply));
+            }
+            drop(outcome.replies);
+            if self.output.len() > REPLY_BYTES_MAX {
+                self.write(stream).await?;
+            }
         }
-        let server = self.session.server.clone();
-        let outcome = server.run(self.caller(), calls).await;
         calls.clear();
-        self.session.set_caching(false);
-        self.session.select(outcome.db);
-        self.session.has_written |= outcome.wrote;
-        let served = server.announce(outcome.effects).await;
-        let synced = server.make_durable(outcome.wrote || served).await;
-        for reply in &outcome.replies {
-            server.note_error(reply);
-            self.reply(synced.as_ref().err().unwrap_or(reply));
-        }
+        Ok(())
     }
 
     /// Runs a command that is not run together with others.

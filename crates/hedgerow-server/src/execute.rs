@@ -19,6 +19,7 @@ use crate::acl::{Denied, Refusal};
 use crate::client::{Client, lock};
 use crate::clock;
 use crate::commands::{ALL_KEYS, Args, Command, NO_SCRIPT, READ, Run, WRITE, index_of};
+use crate::connection::REPLY_BYTES_MAX;
 use crate::pubsub::{Kind, Message};
 use crate::resp::Reply;
 use crate::server::Server;
@@ -86,6 +87,7 @@ enum Next {
 
 impl Server {
     /// Runs commands in their order. Others see each of them whole; with `atomic`, all of them.
+    /// Otherwise it ends early behind much to reply: the caller runs those that have no reply yet.
     pub(crate) async fn run(&self, caller: Caller<'_>, calls: &[Call<'_>]) -> Outcome {
         let mut outcome = Outcome {
             replies: Vec::with_capacity(calls.len()),
@@ -95,7 +97,7 @@ impl Server {
             refused: false,
         };
         let (mut mode, mut rounds, mut busy, mut all_keys) = (Mode::Memory, 0, 0, false);
-        while outcome.replies.len() < calls.len() {
+        while !is_over(&outcome.replies, calls.len(), caller) {
             let before = outcome.replies.len();
             let caller = Caller {
                 db: outcome.db,
@@ -263,24 +265,22 @@ impl Server {
         calls: &[Call<'_>],
         replies: &mut Vec<Reply>,
     ) -> Next {
-        let (mut next, mut began) = (Next::Done, clock::now());
+        let (mut next, mut began, mut reply_bytes) = (Next::Done, clock::now(), 0);
+        let reply_bytes_max = caller.atomic.map_or(REPLY_BYTES_MAX, |_| usize::MAX);
         for call in calls {
             let Run::Data(run) = call.command.run else {
                 continue;
             };
             let looks_ahead = !matches!(next, Next::Done);
-            if looks_ahead && txn.wanted.len() >= WANTED_MAX {
+            let wants_much = looks_ahead && txn.wanted.len() >= WANTED_MAX;
+            if wants_much || reply_bytes > reply_bytes_max {
                 break;
             }
             txn.begin();
-            let answer = match self.refused(call.command, txn.refusal) {
-                Some(refused) => Ok(refused),
-                None => run(txn, call.args),
-            };
-            let answer = match answer {
-                Ok(reply) if !looks_ahead => Ok(reply),
-                Ok(_) => Err(Stop::Read),
-                Err(stop) => Err(stop),
+            let refused = self.refused(call.command, txn.refusal);
+            let answer = match refused.map_or_else(|| run(txn, call.args), Ok) {
+                Ok(_) if looks_ahead => Err(Stop::Read),
+                answer => answer,
             };
             let reply = match answer {
                 Ok(reply) => reply,
@@ -309,6 +309,7 @@ impl Server {
                 self.count(call, &reply, ended - began, caller.address);
             }
             began = ended;
+            reply_bytes += reply.bytes();
             replies.push(reply);
         }
         match next {
@@ -455,6 +456,12 @@ impl Server {
             }
         }
     }
+}
+
+/// Returns true if there are all replies, or many bytes, which are to be sent before more are made.
+fn is_over(replies: &[Reply], count: usize, caller: Caller<'_>) -> bool {
+    let bytes = replies.iter().map(Reply::bytes).sum::<usize>();
+    replies.len() == count || bytes > REPLY_BYTES_MAX && caller.atomic.is_none()
 }
 
 /// Lets others run who hold a stripe. They hold it for microseconds, or while they read.

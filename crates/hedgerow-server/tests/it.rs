@@ -382,6 +382,21 @@ fn data_may_be_larger_than_memory() {
     served.end();
 }
 
+/// Replies to the first commands of a pipeline are sent before the last ones are made: together
+/// they are more than what may wait for clients.
+#[test]
+fn a_pipeline_may_ask_for_more_than_memory() {
+    const VALUE_BYTES: usize = 4 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let value = bulk(&"v".repeat(VALUE_BYTES));
+    client.call(&format!("SET k {value}"));
+    let replies = client.pipeline(&["GET k"; 40]);
+    assert!(replies.iter().all(|it| *it == value));
+    served.end();
+}
+
 /// Clients that ask for much and read nothing are cut off, and others are served.
 #[test]
 fn slow_readers_do_not_take_the_memory() {

@@ -93,6 +93,24 @@ impl Reply {
         matches!(self, Reply::Error(_))
     }
 
+    /// The bytes of the values in it.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Reply::Bulk(bytes) | Reply::BigNumber(bytes) => bytes.len(),
+            Reply::Stored(value, from) => value.len() - from,
+            Reply::Line(text) | Reply::Error(text) | Reply::Text(text) => text.len(),
+            Reply::Array(items)
+            | Reply::Set(items)
+            | Reply::Push(items)
+            | Reply::Several(items) => items.iter().map(Reply::bytes).sum(),
+            Reply::Map(pairs) => {
+                let bytes = pairs.iter().map(|(key, value)| key.bytes() + value.bytes());
+                bytes.sum()
+            }
+            _ => 0,
+        }
+    }
+
     /// Appends the bytes of the reply.
     pub(crate) fn write(&self, out: &mut Vec<u8>, resp3: bool) {
         match self {
