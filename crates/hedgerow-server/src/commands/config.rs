@@ -427,9 +427,6 @@ fn set(session: &mut Session, args: Args<'_>) -> Reply {
             true => Err("duplicate parameter".to_owned()),
             false => config.set(&name, &value),
         };
-        if name == "requirepass" {
-            session.server.acl.set_password(&value);
-        }
         seen.push(name.clone());
         if let Err(text) = result {
             for name in &seen {
@@ -449,6 +446,10 @@ fn set(session: &mut Session, args: Args<'_>) -> Reply {
         }
     }
     let server = &session.server;
+    if seen.iter().any(|name| name == "requirepass") {
+        let password = lock(&config.texts).get("requirepass").cloned();
+        server.acl.set_password(&password.unwrap_or_default());
+    }
     let keys_max = server.config.tracked_keys_max();
     server.tracking.limit(&server.clients, keys_max);
     Reply::OK

@@ -49,6 +49,25 @@ fn users_of_a_file_are_saved_and_loaded() {
 }
 
 #[test]
+fn a_refused_change_of_the_configuration_leaves_the_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::with(dir.path(), |options| options.password = "old".to_owned());
+    let mut client = served.client();
+    client.call("AUTH old");
+    for refused in [
+        "CONFIG SET requirepass new timeout none",
+        "CONFIG SET requirepass new requirepass newer",
+    ] {
+        assert!(matches!(client.call(refused), Value::Error(_)));
+        assert_eq!(served.client().call("AUTH old"), Value::status("OK"));
+    }
+    client.call("CONFIG SET requirepass new");
+    assert_eq!(served.client().call("AUTH new"), Value::status("OK"));
+    client.shut_down();
+    served.join();
+}
+
+#[test]
 fn listeners_are_cut_off_when_their_channel_is_taken_away() {
     let dir = tempfile::tempdir().unwrap();
     let served = Served::begin(dir.path());
