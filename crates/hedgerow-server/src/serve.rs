@@ -258,9 +258,9 @@ pub(crate) async fn next_of(listener: Option<&TcpListener>) -> TcpStream {
 }
 
 fn accept(server: &Arc<Server>, socket: TcpStream) {
-    if !admit(server, &socket, 0) {
+    if let Err(text) = admit(server, &socket, 0) {
         // The client learns why, if it can be told at once.
-        let _ = socket.try_write(b"-ERR max number of clients reached\r\n");
+        let _ = socket.try_write(text.as_bytes());
         return;
     }
     let stream = Stream::Plain(socket);
@@ -276,12 +276,29 @@ async fn load_map(server: Arc<Server>, mut hangup: Signal) {
     }
 }
 
-/// Counts a connection, and returns true if there may be so many; some are not clients yet.
-pub(crate) fn admit(server: &Server, socket: &TcpStream, not_yet: usize) -> bool {
+/// Counts a connection. Fails with a reply if it may not be; some others are not clients yet.
+pub(crate) fn admit(
+    server: &Server,
+    socket: &TcpStream,
+    not_yet: usize,
+) -> Result<(), &'static str> {
     server.connections.fetch_add(1, Ordering::Relaxed);
     // Replies are written whole; waiting for more would only delay them.
     let _ = socket.set_nodelay(true);
-    server.clients.count() + not_yet < server.config.clients_max()
+    let peer = socket.peer_addr();
+    if server.acl.first().1 && !peer.is_ok_and(|it| is_near(it.ip())) {
+        return Err("-DENIED expected a password of the user default, found none\r\n");
+    }
+    match server.clients.count() + not_yet < server.config.clients_max() {
+        true => Ok(()),
+        false => Err("-ERR max number of clients reached\r\n"),
+    }
+}
+
+/// Returns true for an address of this machine alone. Others need a password, also if it was
+/// removed after the server began.
+fn is_near(peer: IpAddr) -> bool {
+    peer.to_canonical().is_loopback()
 }
 
 /// Listens for clients with TLS. Returns the address and the task that accepts them.
@@ -313,5 +330,21 @@ async fn sync_each_second(server: Arc<Server>) {
         tokio::time::sleep(Duration::from_secs(1)).await;
         // A log that cannot be synced refuses every further write.
         let _ = server.sync_if_written().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_loopback_is_near() {
+        let is_near = |peer: &str| is_near(peer.parse().unwrap());
+        for near in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
+            assert!(is_near(near), "{near}");
+        }
+        for far in ["10.0.0.1", "0.0.0.0", "::ffff:10.0.0.1", "fe80::1"] {
+            assert!(!is_near(far), "{far}");
+        }
     }
 }

@@ -104,7 +104,7 @@ pub(crate) async fn run(server: Arc<Server>, listener: TcpListener, acceptor: Tl
     let handshakes = Arc::new(());
     loop {
         let socket = next_of(Some(&listener)).await;
-        if !admit(&server, &socket, Arc::strong_count(&handshakes) - 1) {
+        if admit(&server, &socket, Arc::strong_count(&handshakes) - 1).is_err() {
             continue;
         }
         let (server, acceptor, handshake) = (server.clone(), acceptor.clone(), handshakes.clone());
