@@ -42,6 +42,8 @@ pub(crate) mod dump;
 pub(crate) mod functions;
 pub(crate) mod info;
 pub(crate) mod introspection;
+#[cfg(test)]
+mod pipelines;
 #[cfg(feature = "lua")]
 mod scripts;
 pub(crate) mod slow_log;

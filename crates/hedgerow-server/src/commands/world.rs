@@ -3,6 +3,7 @@
 use hedgerow::Db;
 
 use super::{Run, find};
+use crate::resp::Reply;
 use crate::store::{Databases, Effects, Mode, Stop, Txn};
 
 pub(super) struct World {
@@ -46,13 +47,40 @@ impl World {
             Err(stop) => panic!("{words}: {stop:?}"),
         };
         let effects = txn.commit().unwrap();
-        let mut bytes = Vec::new();
-        reply.write(&mut bytes, false);
-        let text = String::from_utf8(bytes).unwrap();
-        let lines = text
-            .lines()
-            .filter(|it| !it.starts_with(['$', '*']) || it.contains("-1"));
-        let lines = lines.map(|it| it.replace("$-1", "nil").replace(':', ""));
-        (lines.collect::<Vec<_>>().join(" "), effects)
+        (text_of(&reply), effects)
     }
+
+    /// Runs commands as a connection runs those of a pipeline: as one commit.
+    pub(super) fn run_together(&self, calls: &[String]) -> Vec<String> {
+        let mut txn = self.txn();
+        let mut replies = Vec::new();
+        for words in calls {
+            let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            let Run::Data(run) = find(args[0]).unwrap().run else {
+                panic!("expected a command of data, found {words}");
+            };
+            txn.begin();
+            replies.push(match run(&mut txn, &args) {
+                Ok(reply) => text_of(&reply),
+                Err(Stop::Reply(text)) => {
+                    txn.undo().unwrap();
+                    text
+                }
+                Err(stop) => panic!("{words}: {stop:?}"),
+            });
+        }
+        txn.commit().unwrap();
+        replies
+    }
+}
+
+fn text_of(reply: &Reply) -> String {
+    let mut bytes = Vec::new();
+    reply.write(&mut bytes, false);
+    let text = String::from_utf8(bytes).unwrap();
+    let lines = text
+        .lines()
+        .filter(|it| !it.starts_with(['$', '*']) || it.contains("-1"));
+    let lines = lines.map(|it| it.replace("$-1", "nil").replace(':', ""));
+    lines.collect::<Vec<_>>().join(" ")
 }

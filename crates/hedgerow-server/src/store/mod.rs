@@ -17,6 +17,7 @@ mod databases;
 mod effects;
 mod entry;
 mod groups;
+mod last;
 mod meta;
 mod stripes;
 mod times;

@@ -12,6 +12,7 @@ use hedgerow::{Durability, IndexedBatch, Keyspace, MemoryAnswer, Savepoint, Slic
 use super::databases::{self, Databases, Map, Space};
 use super::effects::{Effects, Event};
 use super::entry::{Entry, Expired};
+use super::last::Last;
 use super::meta::{Kind, Meta};
 #[cfg(feature = "lua")]
 use super::stripes::Stripes;
@@ -24,7 +25,6 @@ use crate::pubsub::{self, Message};
 const SCANNED_IN_MEMORY_MAX: u64 = 64;
 /// The memory of one commit: the largest values of a pipeline, twice, since it reads its writes.
 const BATCH_BYTES_MAX: usize = 256 << 20;
-const KEY_BYTES_MAX: usize = hedgerow::KEY_BYTES_MAX - 32;
 /// The bytes of the hash in front of a key.
 pub(super) const PLACE_BYTES: usize = 4;
 
@@ -111,13 +111,14 @@ struct Begin {
     savepoint: Savepoint,
     effects: [usize; 7],
     sizes: [i64; databases::DATABASES],
+    last: Option<Arc<Last>>,
     db: usize,
 }
 
 /// See the module.
 pub(crate) struct Txn<'a> {
     databases: &'a Databases,
-    map: Arc<Map>,
+    pub(super) map: Arc<Map>,
     batch: IndexedBatch,
     mode: Mode,
     pub(crate) wanted: Vec<Wanted>,
@@ -125,6 +126,8 @@ pub(crate) struct Txn<'a> {
     sizes: [i64; databases::DATABASES],
     pub(crate) effects: Effects,
     begin: Option<Begin>,
+    /// The collection that was named last.
+    pub(super) last: Option<Arc<Last>>,
     /// The keys that nobody else can change meanwhile.
     pub(crate) held: Held,
     /// Someone may listen to changes of keys.
@@ -147,7 +150,7 @@ pub(crate) struct Txn<'a> {
     /// The error for whatever writes, if nothing may.
     pub(crate) refusal: Option<&'static str>,
     /// The memory in which entries are encoded.
-    scratch: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
 }
 
 impl<'a> Txn<'a> {
@@ -165,6 +168,7 @@ impl<'a> Txn<'a> {
             sizes: Default::default(),
             effects: Effects::default(),
             begin: None,
+            last: None,
             held: Held::Some(Vec::new()),
             tells_events: true,
             shows_calls: false,
@@ -188,6 +192,7 @@ impl<'a> Txn<'a> {
             savepoint: self.batch.savepoint(),
             effects: self.effects.lengths(),
             sizes: self.sizes,
+            last: self.last.clone(),
             db: self.db,
         });
     }
@@ -229,6 +234,7 @@ impl<'a> Txn<'a> {
     /// Undoes everything since the last beginning.
     pub(crate) fn undo(&mut self) -> hedgerow::Result<()> {
         if let Some(begin) = &self.begin {
+            self.last = begin.last.clone();
             self.batch.roll_back_to(begin.savepoint)?;
             self.effects.truncate(begin.effects);
             (self.sizes, self.db) = (begin.sizes, begin.db);
@@ -237,11 +243,15 @@ impl<'a> Txn<'a> {
     }
 
     pub(crate) fn has_writes(&self) -> bool {
-        !self.batch.batch().is_empty()
+        !self.batch.batch().is_empty() || self.lacks_last()
     }
 
     /// Commits all writes, which then survive the process. Returns what is left to do.
     pub(crate) fn commit(mut self) -> hedgerow::Result<Effects> {
+        // Its database is there: nothing else can stop it.
+        if let Err(Stop::Engine(error)) = self.write_last() {
+            return Err(error);
+        }
         for (database, size) in self.map.iter().zip(self.sizes) {
             if let (Some(database), true) = (database, size != 0) {
                 let server = &self.databases.server;
@@ -325,6 +335,9 @@ impl<'a> Txn<'a> {
         count: u64,
     ) -> Answer<impl DoubleEndedIterator<Item = Answer<(Slice, Slice)>> + use<>> {
         self.may_walk(count)?;
+        if space == Space::Meta {
+            self.write_last()?;
+        }
         let scan = match self.map.get(db) {
             Some(Some(database)) => Some(self.batch.scan(database.space(space), range)?),
             _ => None,
@@ -339,25 +352,15 @@ impl<'a> Txn<'a> {
         ((self.databases.hash(bytes) >> 32) as u32).to_be_bytes()
     }
 
-    fn meta_key(&self, key: &[u8]) -> Answer<Vec<u8>> {
-        if key.len() > KEY_BYTES_MAX {
-            return Err(Stop::reply(format!(
-                "ERR expected a key of at most {KEY_BYTES_MAX} bytes, found {} bytes",
-                key.len()
-            )));
-        }
-        Ok([&self.place(key), key].concat())
-    }
-
     pub(crate) fn lookup(&mut self, key: &[u8]) -> Answer<Entry> {
         self.lookup_in(self.db, key)
     }
 
     pub(crate) fn lookup_in(&mut self, db: usize, key: &[u8]) -> Answer<Entry> {
-        let meta_key = self.meta_key(key)?;
-        let stored = self.get(db, Space::Meta, &meta_key)?;
-        let stored = stored.map(|stored| Meta::decode(stored).ok_or_else(Stop::damaged));
-        let stored = stored.transpose()?;
+        let (meta_key, stored) = match self.last_of(db, key) {
+            Some((meta_key, meta)) => (meta_key, Some(meta)),
+            None => self.read_meta(db, key)?,
+        };
         let expired = match &stored {
             Some(meta) => self.expired(db, meta)?,
             None => None,
@@ -414,12 +417,7 @@ impl<'a> Txn<'a> {
     pub(crate) fn store(&mut self, entry: &mut Entry, meta: Meta) -> Answer<()> {
         let db = entry.db;
         self.end_old(entry, Some(&meta))?;
-        let mut bytes = std::mem::take(&mut self.scratch);
-        bytes.clear();
-        meta.encode(&mut bytes);
-        let put = self.put(db, Space::Meta, &entry.meta_key, &bytes);
-        self.scratch = bytes;
-        put?;
+        self.write_meta(entry, &meta)?;
         if entry.stored.is_none() {
             self.sizes[db] += 1;
             self.event(entry, b'n', "new");
@@ -448,7 +446,7 @@ impl<'a> Txn<'a> {
         }
         let existed = entry.exists();
         self.end_old(entry, None)?;
-        self.delete(entry.db, Space::Meta, &entry.meta_key)?;
+        self.delete_meta(entry)?;
         self.sizes[entry.db] -= 1;
         entry.stored = None;
         entry.expired = None;
@@ -462,7 +460,7 @@ impl<'a> Txn<'a> {
             return Ok(None);
         };
         self.move_times(entry, None)?;
-        self.delete(entry.db, Space::Meta, &entry.meta_key)?;
+        self.delete_meta(entry)?;
         self.sizes[entry.db] -= 1;
         entry.stored = None;
         self.touch(entry);
