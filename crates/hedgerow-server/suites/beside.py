@@ -50,6 +50,12 @@ def wait_until_ready(port):
     raise SystemExit(f"the server on port {port} does not answer")
 
 
+def processor_seconds(process):
+    """The processor time of a process so far, its threads and its calls of the system included."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def benchmark(port, tests, requests, pipeline, keys=100_000):
     """Runs redis-benchmark with 50 clients and values of 100 bytes. Returns a row for each test."""
     command = ["redis-benchmark", "-p", str(port), "-t", tests, "-d", "100", "-r", str(keys),
