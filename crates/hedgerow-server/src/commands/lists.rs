@@ -178,6 +178,7 @@ fn pop_count(txn: &mut Txn<'_>, entry: &mut Entry, end: End, wanted: usize) -> A
         txn.event(entry, b'g', "del");
         return Ok(popped);
     }
+    txn.may_walk(count)?;
     for _ in 0..count {
         popped.push(pop(txn, &mut meta, end)?);
     }
