@@ -167,10 +167,9 @@ fn pop_count(txn: &mut Txn<'_>, entry: &mut Entry, end: End, wanted: usize) -> A
         return Ok(Vec::new());
     }
     txn.event(entry, b'l', pop_event(end));
-    let mut popped = Vec::new();
     if count == meta.count && count > 1 {
         // The whole list goes, at the cost of one key.
-        popped = range(txn, &meta, 0..=count - 1)?;
+        let mut popped = range(txn, &meta, 0..=count - 1)?;
         if end == End::Right {
             popped.reverse();
         }
@@ -179,9 +178,8 @@ fn pop_count(txn: &mut Txn<'_>, entry: &mut Entry, end: End, wanted: usize) -> A
         return Ok(popped);
     }
     txn.may_walk(count)?;
-    for _ in 0..count {
-        popped.push(pop(txn, &mut meta, end)?);
-    }
+    let popped = (0..count).map(|_| pop(txn, &mut meta, end));
+    let popped = popped.collect::<Answer<_>>()?;
     txn.store_or_remove(entry, meta)?;
     Ok(popped)
 }
