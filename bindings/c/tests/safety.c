@@ -340,13 +340,19 @@ static int slow(void* state, hg_bytes key, const hg_bytes* base, const hg_bytes*
   return HG_MERGED_NOTHING;
 }
 
-static void a_caller_that_stops_waiting_leaves_the_call(void) {
+/* A database with the operator `slow`. */
+static hg_db* slow_db(void) {
   hg_options* options;
   OK(hg_options_new(&options, &error));
   OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
   hg_db* db;
   OK(hg_open(path_of("db"), options, &db, &error));
   OK(hg_options_free(options));
+  return db;
+}
+
+static void a_caller_that_stops_waiting_leaves_the_call(void) {
+  hg_db* db = slow_db();
   hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
   OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
   OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
@@ -368,12 +374,7 @@ static void a_caller_that_stops_waiting_leaves_the_call(void) {
 
 /* The commits wait for the merge function, the clear and the drop for the commits. */
 static void commits_clears_and_drops_leave_their_callers(void) {
-  hg_options* options;
-  OK(hg_options_new(&options, &error));
-  OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
-  hg_db* db;
-  OK(hg_open(path_of("db"), options, &db, &error));
-  OK(hg_options_free(options));
+  hg_db* db = slow_db();
   hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
   OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
   OK(hg_put(keyspace, hg_text("b"), hg_text("0"), HG_BUFFERED, &error));
@@ -412,12 +413,7 @@ static void commits_clears_and_drops_leave_their_callers(void) {
 }
 
 static void an_export_leaves_its_caller(void) {
-  hg_options* options;
-  OK(hg_options_new(&options, &error));
-  OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
-  hg_db* db;
-  OK(hg_open(path_of("db"), options, &db, &error));
-  OK(hg_options_free(options));
+  hg_db* db = slow_db();
   hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
   OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
   pthread_mutex_lock(&gate);
