@@ -460,8 +460,8 @@ impl Server {
 
 /// Returns true if there are all replies, or many bytes, which are to be sent before more are made.
 fn is_over(replies: &[Reply], count: usize, caller: Caller<'_>) -> bool {
-    let bytes = replies.iter().map(Reply::bytes).sum::<usize>();
-    replies.len() == count || bytes > REPLY_BYTES_MAX && caller.atomic.is_none()
+    let bytes = || replies.iter().map(Reply::bytes).sum::<usize>();
+    replies.len() == count || caller.atomic.is_none() && bytes() > REPLY_BYTES_MAX
 }
 
 /// Lets others run who hold a stripe. They hold it for microseconds, or while they read.
