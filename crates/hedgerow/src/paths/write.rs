@@ -37,7 +37,7 @@ use crate::tree::partition::Partition;
 use crate::tree::partition::ends::End;
 use crate::tree::version::SuperVersion;
 use crate::tree::wal::Reservation;
-use crate::tree::wal::payload::{PAYLOAD_BYTES_MAX, Payload};
+use crate::tree::wal::payload::{PAYLOAD_BYTES_MAX, Payload, logged};
 pub(crate) use numbers::{UnloggedNumber, begin_rerouting, number_bulk_load, skip_number};
 use seal::{after_roll, seal_largest};
 pub(crate) use seal::{seal_all, seal_database};
@@ -172,7 +172,7 @@ pub(crate) fn commit(
         payload.bytes().len() + ops.len() * ENTRY_OVERHEAD_BYTES,
     )?;
     debug_assert_eq!(payload.count() as usize, ops.len());
-    let logged = payload.logged(writer.log.compresses);
+    let logged = logged(payload.bytes(), writer.log.compresses);
     let reserved = match reserve(engine, writer, ops, logged.len(), condition)? {
         Ok(reserved) => reserved,
         Err(outcome) => return Ok(outcome),

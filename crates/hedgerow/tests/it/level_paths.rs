@@ -291,7 +291,7 @@ fn a_crash_while_paths_change_loses_nothing() {
     let expected = contents(&k);
     db.sync().unwrap();
     drop((k, db));
-    for at in 0..200 {
+    for at in 0..400 {
         let disk = first.kill();
         disk.crash_after(at);
         let opened = builder(&disk).level_paths(paths(PATHS)).open();

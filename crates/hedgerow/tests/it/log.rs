@@ -232,7 +232,7 @@ fn tables_are_installed_only_when_the_log_is_durable_up_to_them() {
 }
 
 #[test]
-fn recovery_skips_what_is_flushed_and_flushes_what_it_replays() {
+fn recovery_replays_what_is_not_flushed_and_keeps_few_entries_in_memory() {
     let disk = SimStorage::new(10);
     {
         let db = open(&disk);
@@ -257,6 +257,18 @@ fn recovery_skips_what_is_flushed_and_flushes_what_it_replays() {
         .open()
         .unwrap();
     assert_eq!(operations.load(std::sync::atomic::Ordering::Relaxed), 30);
+    assert_eq!(db.stats().keyspaces[0].memtable_entries, 30);
+    assert_eq!(contents(&plain(&db)).len(), 230);
+    // They are in the new log, durably: however often it is opened, and then in tables.
+    drop(db);
+    let disk = disk.crash();
+    drop(open(&disk));
+    let disk = disk.crash();
+    let db = open(&disk);
+    assert_eq!(contents(&plain(&db)).len(), 230);
+    db.flush().unwrap();
+    drop(db);
+    let db = open(&disk.crash());
     assert_eq!(db.stats().keyspaces[0].memtable_entries, 0);
     assert_eq!(contents(&plain(&db)).len(), 230);
 }

@@ -411,6 +411,7 @@ fn a_bulk_load_of_a_key_that_comes_twice_loads_nothing() {
             assert!(error.to_string().contains("each key once"), "{error}");
             assert!(all(&keyspace).is_empty());
             keyspace.put(key_of(layout.order, 1, 1), b"v").unwrap();
+            keyspace.flush().unwrap();
             db.close().unwrap();
             drop(keyspace);
             drop(open(&disk));

@@ -1,5 +1,5 @@
-//! The last steps of recovery: the writes that only the log has go into tables, and a new log
-//! begins.
+//! The last steps of recovery: the writes that only the log has go into tables or into a new log,
+//! which begins.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::tree::version::edit::Change;
 use crate::tree::wal::log::{Kept, segment_number};
 use crate::tree::wal::segment_reader::SegmentReader;
 
-use super::remove_orphans;
 use super::survey::Survey;
+use super::{copy, remove_orphans};
 
 /// The outcome of replaying the log.
 #[derive(Default)]
@@ -36,61 +36,64 @@ pub(super) struct Replayed {
     replaced: Vec<Arc<Table>>,
 }
 
-/// Applies the writes that only the log has. When opened for writing, flushes memtables whenever
-/// they are full, and at the end.
+/// Applies the writes that only the log has. When opened for writing, it then puts all of them into
+/// tables, or into the new log if they are few.
 pub(super) fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
     let storage = &*engine.environment.storage;
     let writing = engine.writer.is_some();
     let catalog = engine.catalog.load_full();
     let mut replayed = Replayed::default();
     let (mut bytes, mut is_full) = (0, false);
+    let mut record_bytes = 0;
     let mut scratch = Vec::new();
     let mut last = SeqNo(0);
-    for &number in &survey.segments {
-        let path = survey.segment_path(number);
-        let mut reader = SegmentReader::open(storage, &path, number)?;
-        while reader.position() < survey.end || number < survey.end.segment {
-            let Some(record) = reader.next()? else { break };
-            let offset = u64::from(record.offset);
-            for (i, op) in record.ops().enumerate() {
-                let op = op.map_err(|e| e.at(&path, Some(offset)))?;
-                let seqno = SeqNo(record.header.first_seqno.0 + i as u64);
-                last = last.max(seqno);
-                let Some(partition) = catalog.partitions.get(&op.partition) else {
-                    continue;
-                };
-                let tree = partition.tree();
-                if seqno <= tree.flushed_through {
-                    continue;
+    survey.each_record(storage, |path, record| {
+        let offset = u64::from(record.offset);
+        let before = replayed.operations;
+        for (seqno, op) in record.numbered_ops() {
+            let op = op.map_err(|e| e.at(path, Some(offset)))?;
+            last = last.max(seqno);
+            let Some(partition) = copy::only_in_log(&catalog, &op, seqno) else {
+                continue;
+            };
+            let tree = partition.tree();
+            let key = partition.keyspace.order.borrow(op.user_key, &mut scratch);
+            let size = key.len() + op.value.len() + ENTRY_OVERHEAD_BYTES;
+            tree.active.reserve(size, LogPosition::default());
+            if op.tag.kind == Kind::RangeDelete {
+                let delete = partition
+                    .keyspace
+                    .range_tombstone(op.user_key, op.value, seqno);
+                let delete = delete.map_err(|e| e.at(path, Some(offset)))?;
+                is_full |= tree.active.delete_range(delete) >= RANGES_MAX;
+            } else {
+                if op.tag.flags.has(Flags::EXPIRES) {
+                    engine.expiry.note_use();
                 }
-                let key = partition.keyspace.order.borrow(op.user_key, &mut scratch);
-                let size = key.len() + op.value.len() + ENTRY_OVERHEAD_BYTES;
-                tree.active.reserve(size, LogPosition::default());
-                if op.tag.kind == Kind::RangeDelete {
-                    let delete = partition
-                        .keyspace
-                        .range_tombstone(op.user_key, op.value, seqno);
-                    let delete = delete.map_err(|e| e.at(&path, Some(offset)))?;
-                    is_full |= tree.active.delete_range(delete) >= RANGES_MAX;
-                } else {
-                    if op.tag.flags.has(Flags::EXPIRES) {
-                        engine.expiry.note_use();
-                    }
-                    tree.active.insert(key, seqno, op.tag, op.value);
-                }
-                if op.tag.kind == Kind::Delete {
-                    tree.active.count_tombstone();
-                }
-                bytes += size as u64;
-                replayed.operations += 1;
+                tree.active.insert(key, seqno, op.tag, op.value);
             }
-            if writing && (is_full || bytes >= engine.memory.plan().active()) {
-                flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
-                (bytes, is_full) = (0, false);
+            if op.tag.kind == Kind::Delete {
+                tree.active.count_tombstone();
             }
+            bytes += size as u64;
+            replayed.operations += 1;
         }
-    }
-    if writing {
+        if replayed.operations > before {
+            record_bytes += record.payload.len() as u64;
+        }
+        if writing && (is_full || bytes >= engine.memory.plan().active()) {
+            flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
+            (bytes, is_full) = (0, false);
+        }
+        Ok(())
+    })?;
+    let Some(writer) = &engine.writer else {
+        return Ok(replayed);
+    };
+    let are_few = copy::are_few(engine, &catalog, bytes, record_bytes);
+    if replayed.edit.is_empty() && are_few && !writer.manifest().state().feed.is_on() {
+        copy::into_new_log(engine, writer, survey, &catalog)?;
+    } else {
         flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
     }
     Ok(replayed)
@@ -185,8 +188,8 @@ fn end_of_log(storage: &dyn Storage, survey: &Survey, next: u32) -> Result<Chang
     })
 }
 
-/// Begins a new log when everything is in tables, and frees the old segments. Returns the number of
-/// operations in the old log.
+/// Puts the new log in force when everything is in it or in tables, and frees the old segments.
+/// Returns the number of operations in the old log.
 pub(super) fn begin_new_log(
     engine: &Arc<Engine>,
     survey: &Survey,
@@ -195,7 +198,7 @@ pub(super) fn begin_new_log(
     let writer = engine.writer()?;
     replayed.unsynced.sync(&*engine.environment.storage)?;
     let mut edit = replayed.edit;
-    let first = writer.commit().tail.segment_number();
+    let first = survey.next_segment;
     edit.extend([Change::LogStart { segment: first }, Change::Opened]);
     let dir = engine.directories.log();
     let storage = &*engine.environment.storage;
@@ -211,6 +214,7 @@ pub(super) fn begin_new_log(
         edit.push(Change::FeedStart { segment, at });
     }
     engine.log_edit(writer, &mut writer.manifest(), edit)?;
+    writer.log.retire(first, first);
     engine.remove_kept(&writer.manifest());
     replayed
         .replaced

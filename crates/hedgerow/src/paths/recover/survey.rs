@@ -36,6 +36,23 @@ impl Survey {
         self.dir.join(segment_name(number))
     }
 
+    /// Calls `visit` with each record and the path of its segment, oldest first.
+    pub(super) fn each_record(
+        &self,
+        storage: &dyn Storage,
+        mut visit: impl FnMut(&Path, &Record<'_>) -> Result<()>,
+    ) -> Result<()> {
+        for &number in &self.segments {
+            let path = self.segment_path(number);
+            let mut reader = SegmentReader::open(storage, &path, number)?;
+            while reader.position() < self.end || number < self.end.segment {
+                let Some(record) = reader.next()? else { break };
+                visit(&path, &record)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns normally if all segments have their names. A segment loses its name before its
     /// bytes.
     pub(super) fn check_there(&self, storage: &dyn Storage) -> Result<()> {

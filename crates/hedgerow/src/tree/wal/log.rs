@@ -101,7 +101,8 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Log {
-    /// A log whose first segment is numbered `first_segment`, with everything before it durable.
+    /// A log whose first segment is numbered `first_segment`. Its records do not say that anything
+    /// is durable before the first sync, or before [`Log::retire`] says that the log is in force.
     /// `retired` are segment files that may be reused.
     pub(crate) fn create(
         storage: Arc<dyn Storage>,
@@ -117,13 +118,7 @@ impl Log {
             dir: dir.to_path_buf(),
             segment_bytes,
             compresses,
-            durable: AtomicU64::new(
-                LogPosition {
-                    segment: first_segment,
-                    offset: 0,
-                }
-                .packed(),
-            ),
+            durable: AtomicU64::new(LogPosition::default().packed()),
             sync: Mutex::default(),
             synced: Condvar::new(),
             segments: Mutex::new(Segments {

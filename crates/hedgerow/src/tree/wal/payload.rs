@@ -71,22 +71,6 @@ impl Payload {
         &self.bytes
     }
 
-    /// The bytes that the log writes: compressed ones, if asked for and an eighth shorter. Cost of
-    /// compression: about 1 us per KiB; a buffer of the payload's size, which no budget counts.
-    pub(crate) fn logged(&self, compresses: bool) -> Cow<'_, [u8]> {
-        if compresses && self.bytes.len() >= COMPRESSED_BYTES_MIN {
-            // One that was used before would make other bytes of the same payload.
-            let mut compressor = Compressor::new(Compression::Lz4);
-            let mut packed = Vec::new();
-            let code = compressor.compress(&self.bytes, &mut packed);
-            if code == compress::LZ4 {
-                packed.insert(0, COMPRESSED);
-                return Cow::Owned(packed);
-            }
-        }
-        Cow::Borrowed(&self.bytes)
-    }
-
     /// The number of operations.
     pub(crate) fn count(&self) -> u32 {
         self.ops
@@ -120,6 +104,22 @@ impl Payload {
         self.bytes.truncate(mark.bytes);
         self.ops = mark.ops;
     }
+}
+
+/// The bytes that the log writes for a payload: compressed ones, if asked for and an eighth shorter.
+/// Cost of compression: about 1 us per KiB; a buffer of the payload's size, which no budget counts.
+pub(crate) fn logged(payload: &[u8], compresses: bool) -> Cow<'_, [u8]> {
+    if compresses && payload.len() >= COMPRESSED_BYTES_MIN {
+        // One that was used before would make other bytes of the same payload.
+        let mut compressor = Compressor::new(Compression::Lz4);
+        let mut packed = Vec::new();
+        let code = compressor.compress(payload, &mut packed);
+        if code == compress::LZ4 {
+            packed.insert(0, COMPRESSED);
+            return Cow::Owned(packed);
+        }
+    }
+    Cow::Borrowed(payload)
 }
 
 /// A place between two operations of a payload.

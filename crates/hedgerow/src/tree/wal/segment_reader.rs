@@ -14,7 +14,7 @@ use hedgerow_io::{RandomRead, ReadMode, Storage};
 use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
 
-use super::payload::{Ops, ops, unpacked};
+use super::payload::{Op, Ops, ops, unpacked};
 use super::record::{
     Form, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, SEGMENT_HEADER_BYTES,
     SHORT_HEADER_BYTES, SegmentHeader, decode_header, may_start,
@@ -35,6 +35,11 @@ pub(crate) struct Record<'a> {
 impl<'a> Record<'a> {
     pub(crate) fn ops(&self) -> Ops<'a> {
         ops(self.payload, self.header.ops)
+    }
+
+    /// The operations with their numbers.
+    pub(crate) fn numbered_ops(&self) -> impl Iterator<Item = (SeqNo, Result<Op<'a>>)> {
+        (self.header.first_seqno.0..).map(SeqNo).zip(self.ops())
     }
 }
 

@@ -118,10 +118,11 @@ impl Tail {
         durable: LogPosition,
     ) -> Option<Reservation> {
         let saying = Some((durable, self.offset / SAYING_BYTES));
-        let form = if self.said == saying {
-            Form::shortest(payload_bytes, ops, first_seqno.0 - self.first_seqno.0)
-        } else {
-            Form::Full
+        // Recovery copies records with smaller numbers than the segment's.
+        let after = first_seqno.0.checked_sub(self.first_seqno.0);
+        let form = match after.filter(|_| self.said == saying) {
+            Some(after) => Form::shortest(payload_bytes, ops, after),
+            None => Form::Full,
         };
         let end = form.end(self.offset, payload_bytes as u64);
         let with_seal = Form::Full.end(end, 0);

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::payload::{Op, Payload, ops};
+use super::super::payload::{Op, Payload, logged, ops};
 use super::*;
 use crate::base::entry::{Flags, Kind, PartitionId, Tag};
 use crate::base::error::ErrorKind;
@@ -221,5 +221,5 @@ fn the_documented_compressed_payload_is_what_is_written() {
         include_str!("../../../../../../docs/format/wal.md"),
         "compressed payload",
     );
-    crate::table::testing::assert_bytes(&payload.logged(true), &documented);
+    crate::table::testing::assert_bytes(&logged(payload.bytes(), true), &documented);
 }

@@ -1,7 +1,7 @@
 use hedgerow_io::sim::SimStorage;
 use proptest::prelude::*;
 
-use super::super::payload::Payload;
+use super::super::payload::{Payload, logged};
 use super::super::record::{seal, seal_short};
 use super::*;
 use crate::base::entry::{PartitionId, SeqNo};
@@ -145,11 +145,11 @@ fn compressed_records_come_back_as_they_were() {
     for (i, value) in values.iter().enumerate() {
         let mut payload = Payload::new();
         payload.put(PartitionId(1), b"k", value);
-        let logged = payload.logged(true);
-        assert_eq!(logged.len() < payload.bytes().len() / 2, i != 1);
-        assert_eq!(&*payload.logged(false), payload.bytes());
-        let form = Form::shortest(logged.len(), 1, i as u64);
-        image.append_payload(form, &logged, at(SEGMENT, 64));
+        let packed = logged(payload.bytes(), true);
+        assert_eq!(packed.len() < payload.bytes().len() / 2, i != 1);
+        assert_eq!(&*logged(payload.bytes(), false), payload.bytes());
+        let form = Form::shortest(packed.len(), 1, i as u64);
+        image.append_payload(form, &packed, at(SEGMENT, 64));
     }
     let mut reader = image.reader();
     for value in values {
@@ -165,7 +165,7 @@ fn compressed_records_come_back_as_they_were() {
 fn records_that_cannot_be_decompressed_are_corruption() {
     let mut payload = Payload::new();
     payload.put(PartitionId(1), b"k", &[7; 300]);
-    let good = payload.logged(true).into_owned();
+    let good = logged(payload.bytes(), true).into_owned();
     let sizes = [0u32, 1, 300, u32::MAX].map(u32::to_le_bytes);
     let resized = sizes.map(|size| [&good[..1], &size, &good[5..]].concat());
     let cut = (1..good.len()).map(|bytes| good[..bytes].to_vec());

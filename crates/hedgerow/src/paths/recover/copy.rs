@@ -1,0 +1,105 @@
+//! Few writes that only the old log has: recovery copies their records into the new log.
+//!
+//! Otherwise each tree with a write would get a table: a file, its sync, and a run of level 0. The
+//! copies need one sync together, and the memtables stay as the replay has filled them.
+//!
+//! The copies keep their numbers. Until an edit puts the new log in force, none of its records says
+//! that anything is durable. So a crash before that edit leaves the old log, which ends without a
+//! seal: the next recovery does not look behind that end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::base::entry::SeqNo;
+use crate::base::error::Result;
+use crate::tree::engine::{Catalog, CommitState, Engine, Writer};
+use crate::tree::partition::Partition;
+use crate::tree::wal::payload::{Op, logged};
+use crate::tree::wal::segment_reader::Record;
+
+use super::survey::Survey;
+
+/// The bytes of log that are copied in place of one table: a device writes about that many in the
+/// time of a table's sync.
+const BYTES_PER_TABLE: u64 = 256 << 10;
+
+/// Returns true if the memtables are to stay: they hold `bytes` of entries, in records of
+/// `record_bytes`. Larger memtables would be flushed soon, and written twice then.
+pub(super) fn are_few(engine: &Engine, catalog: &Catalog, bytes: u64, record_bytes: u64) -> bool {
+    let trees = catalog.partitions.values();
+    let tables = trees.filter(|it| !it.tree().active.is_empty()).count() as u64;
+    bytes <= engine.memory.plan().active() / 2 && record_bytes <= tables * BYTES_PER_TABLE
+}
+
+/// The partition of an operation that no table has; `None` if a table has it, or the partition is
+/// gone.
+pub(super) fn only_in_log<'a>(
+    catalog: &'a Catalog,
+    op: &Op<'_>,
+    seqno: SeqNo,
+) -> Option<&'a Arc<Partition>> {
+    let partition = catalog.partitions.get(&op.partition)?;
+    (seqno > partition.tree().flushed_through).then_some(partition)
+}
+
+/// Copies the records with operations that no table has, and makes the copies durable. Counts the
+/// memtables that hold these operations as active.
+/// Cost: reads the log once more; one sync.
+pub(super) fn into_new_log(
+    engine: &Engine,
+    writer: &Writer,
+    survey: &Survey,
+    catalog: &Catalog,
+) -> Result<()> {
+    let mut state = writer.commit();
+    survey.each_record(&*engine.environment.storage, |_, record| {
+        copy(writer, &mut state, catalog, record)
+    })?;
+    let end = state.tail.position();
+    drop(state);
+    for partition in catalog.partitions.values() {
+        let bytes = partition.tree().active.reserved_bytes();
+        (engine.memory).add_active(&partition.keyspace.active, bytes);
+    }
+    writer.log.sync_through(end)
+}
+
+/// Copies a record, if it has an operation that no table has.
+fn copy(
+    writer: &Writer,
+    state: &mut CommitState,
+    catalog: &Catalog,
+    record: &Record<'_>,
+) -> Result<()> {
+    let mut partitions = Vec::new();
+    for (seqno, op) in record.numbered_ops() {
+        if let Some(partition) = only_in_log(catalog, &op?, seqno) {
+            partitions.push((partition, seqno));
+        }
+    }
+    if partitions.is_empty() {
+        return Ok(());
+    }
+    let log = &writer.log;
+    let payload = logged(record.payload, log.compresses);
+    let (first, ops) = (record.header.first_seqno, record.header.ops);
+    let place = loop {
+        let durable = log.durable();
+        if let Some(place) = state.tail.reserve(payload.len(), ops, first, durable) {
+            break place;
+        }
+        if !log.roll(&mut state.tail, payload.len(), first)? {
+            log.prepare_spare(payload.len(), first)?;
+        }
+    };
+    let segment = state.tail.segment_number();
+    for (partition, SeqNo(seqno)) in partitions {
+        (partition.latest_write()).store(seqno, Ordering::Relaxed);
+        if partition.register_in(segment) {
+            (state.tail).touch(partition.id, partition.latest_write());
+        }
+    }
+    let filled = log.write(&place, &payload, ops, first)?;
+    filled.into_iter().for_each(|filled| filled.write_back());
+    Ok(())
+}
