@@ -106,7 +106,7 @@ impl Payload {
     }
 }
 
-/// The bytes that the log writes for a payload: compressed ones, if asked for and an eighth shorter.
+/// The bytes that the log writes for a payload: compressed, if asked for and an eighth shorter.
 /// Cost of compression: about 1 us per KiB; a buffer of the payload's size, which no budget counts.
 pub(crate) fn logged(payload: &[u8], compresses: bool) -> Cow<'_, [u8]> {
     if compresses && payload.len() >= COMPRESSED_BYTES_MIN {
