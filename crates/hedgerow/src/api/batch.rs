@@ -1,5 +1,6 @@
 //! Batches: several writes, over any keyspaces and partitions, all or none.
 
+mod commits;
 mod indexed;
 
 pub use indexed::{IndexedBatch, Savepoint};
@@ -13,12 +14,8 @@ use crate::base::entry::{Flags, KeyHash, Kind, SeqNo, Tag, check_value};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry;
 use crate::base::expiry::Expiry;
-use crate::base::options::Durability;
-use crate::paths::conflicts::{Basis, Check};
 use crate::paths::delete_range;
 use crate::paths::delete_range::Part;
-use crate::paths::write;
-use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
 use crate::tree::engine::{Engine, Handle, KeyspaceCell};
 use crate::tree::partition::Partition;
 use crate::tree::wal::payload::{Mark, Payload};
@@ -107,7 +104,7 @@ impl Batch {
     pub(crate) fn new(engine: &Handle) -> Batch {
         Batch {
             engine: engine.clone(),
-            routing_epoch: engine.routing_epoch(),
+            routing_epoch: engine.routing_epoch_at_once(),
             payload: Payload::new(),
             routes: Vec::new(),
             keyspaces: Vec::new(),
@@ -275,27 +272,7 @@ impl Batch {
         self.payload.clear();
         self.routes.clear();
         self.keyspaces.clear();
-        self.routing_epoch = self.engine.routing_epoch();
-    }
-
-    /// Commits all operations or none.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if it is too large, `Closed` if one of its keyspaces was dropped,
-    /// `NoSpace`, `Io`; `Poisoned` after a failed write of the log.
-    pub fn commit(mut self, durability: Durability) -> Result<()> {
-        self.write(durability)
-    }
-
-    /// Commits as [`Batch::commit`] does, then clears the batch for the next operations. After an
-    /// error it keeps its operations.
-    ///
-    /// # Errors
-    /// As [`Batch::commit`].
-    pub fn commit_and_clear(&mut self, durability: Durability) -> Result<()> {
-        self.write(durability)?;
-        self.clear();
-        Ok(())
+        self.routing_epoch = self.engine.routing_epoch_at_once();
     }
 
     /// Removes the operations behind a place.
@@ -304,54 +281,6 @@ impl Batch {
         self.routes.truncate(mark.ops as usize);
         let keyspaces = self.routes.last().map_or(0, |last| last.keyspace + 1);
         self.keyspaces.truncate(keyspaces);
-    }
-
-    fn write(&mut self, durability: Durability) -> Result<()> {
-        self.write_if_unchanged(durability, None)
-    }
-
-    /// Commits all operations if nothing of a basis was changed since a number.
-    fn write_if_unchanged(
-        &mut self,
-        durability: Durability,
-        basis: Option<(SeqNo, &[Basis])>,
-    ) -> Result<()> {
-        self.engine.writer()?;
-        if self.is_empty() {
-            return match durability {
-                Durability::Buffered => Ok(()),
-                Durability::Synced => write::sync(&self.engine),
-            };
-        }
-        let engine = basis.map(|_| self.engine.clone());
-        let check = engine.as_ref().zip(basis);
-        let check = check.map(|(engine, (since, basis))| Check::new(engine, since, basis));
-        let mut check = check.transpose()?;
-        loop {
-            if let Some(check) = &mut check {
-                check.begin_attempt()?;
-            }
-            let mut ops = Vec::with_capacity(self.routes.len());
-            for (op, route) in self.payload.iter().zip(&self.routes) {
-                let op = op?;
-                ops.push(WriteOp {
-                    partition: &route.partition,
-                    hash: route.hash,
-                    tag: op.tag,
-                    user_key: op.user_key,
-                    value: op.value,
-                });
-            }
-            let condition = Condition {
-                routing_epoch: self.routing_epoch,
-                unchanged: check.as_ref().map(Unchanged::Basis),
-            };
-            match write::commit(&self.engine, &ops, &self.payload, condition, durability)? {
-                Outcome::Committed => return Ok(()),
-                Outcome::Rerouted => self.route_again()?,
-                Outcome::Changed => {}
-            }
-        }
     }
 
     fn push(
@@ -461,23 +390,6 @@ impl Batch {
     /// The same batch with another handle.
     pub(crate) fn with_handle(self, engine: Handle) -> Batch {
         Batch { engine, ..self }
-    }
-
-    /// Routes all operations again, because a keyspace was cleared or dropped since they were
-    /// added.
-    fn route_again(&mut self) -> Result<()> {
-        self.routing_epoch = self.engine.routing_epoch();
-        let mut payload = Payload::new();
-        for (op, route) in self.payload.iter().zip(&mut self.routes) {
-            let cell = &self.keyspaces[route.keyspace];
-            cell.check_not_dropped()?;
-            let op = op?;
-            // The layout is fixed, so the tree has the same index.
-            route.partition = cell.state.load().partitions[route.partition.index].clone();
-            payload.push(route.partition.id, op.tag, op.user_key, op.value);
-        }
-        self.payload = payload;
-        Ok(())
     }
 }
 

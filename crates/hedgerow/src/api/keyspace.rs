@@ -155,6 +155,7 @@ impl Keyspace {
             let present = || Condition {
                 routing_epoch: self.engine.routing_epoch(),
                 unchanged: None,
+                at_once: false,
             };
             let at = condition.unwrap_or_else(present);
             let state = self.cell.state.load();

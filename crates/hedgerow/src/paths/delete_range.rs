@@ -116,6 +116,7 @@ pub(crate) fn commit(
         let condition = Condition {
             routing_epoch: engine.routing_epoch(),
             unchanged: None,
+            at_once: false,
         };
         cell.check_not_dropped()?;
         let state = cell.state.load();

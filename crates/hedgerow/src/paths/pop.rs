@@ -55,7 +55,7 @@ pub(crate) fn pop(engine: &Handle, cell: &Arc<KeyspaceCell>, end: End) -> Result
                 ahead.reach(cell.facts.order.borrow(&key, &mut scratch));
                 return Ok(Some((key, value)));
             }
-            Ok(Outcome::Rerouted | Outcome::Changed) => ahead.entries.clear(),
+            Ok(_) => ahead.entries.clear(),
             Err(error) => {
                 ahead.entries.clear();
                 return Err(error);
@@ -127,6 +127,7 @@ fn delete(
             seen: ahead.seqno,
             nearest_to: Some(end),
         }),
+        at_once: false,
     };
     write::commit(engine, &[op], &payload, condition, Durability::Buffered)
 }

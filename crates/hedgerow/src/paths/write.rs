@@ -11,6 +11,7 @@
 //! payload, too.
 
 mod covering;
+mod insertion;
 mod numbers;
 mod seal;
 
@@ -18,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use arc_swap::Guard;
-use hedgerow_mem::{Approach, Publisher, Ticket};
+use hedgerow_mem::Ticket;
 
 use crate::base::entry::{
     COVERING_BYTES, ENTRY_OVERHEAD_BYTES, KeyHash, Kind, LogPosition, PartitionId, SeqNo, Tag,
@@ -32,12 +33,13 @@ use crate::paths::background;
 use crate::paths::background::wait;
 use crate::paths::conflicts::Check;
 use crate::tree::engine::{CommitState, Engine, Writer, stripe};
-use crate::tree::memtable::{Memtable, RANGES_MAX};
+use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
 use crate::tree::partition::ends::End;
 use crate::tree::version::SuperVersion;
 use crate::tree::wal::Reservation;
 use crate::tree::wal::payload::{PAYLOAD_BYTES_MAX, Payload, logged};
+use insertion::apply;
 pub(crate) use numbers::{UnloggedNumber, begin_rerouting, number_bulk_load, skip_number};
 use seal::{after_roll, seal_largest};
 pub(crate) use seal::{seal_all, seal_database};
@@ -74,6 +76,9 @@ pub(crate) struct Condition<'a> {
     /// The routing that the operations were made for.
     pub(crate) routing_epoch: u64,
     pub(crate) unchanged: Option<Unchanged<'a>>,
+    /// The commit waits for nothing but a critical section: neither for memory, nor for a segment
+    /// of the log, nor for other commits to be published.
+    pub(crate) at_once: bool,
 }
 
 /// The facts that a conditional write has read.
@@ -120,6 +125,8 @@ pub(crate) enum Outcome {
     Rerouted,
     /// Another write came first.
     Changed,
+    /// It was to be made at once, and would have had to wait. Nothing was written.
+    WouldWait,
 }
 
 /// The resources of a commit after the critical section.
@@ -167,10 +174,10 @@ pub(crate) fn commit(
             payload.bytes().len()
         )));
     }
-    admit(
-        engine,
-        payload.bytes().len() + ops.len() * ENTRY_OVERHEAD_BYTES,
-    )?;
+    let bytes = payload.bytes().len() + ops.len() * ENTRY_OVERHEAD_BYTES;
+    if !admit(engine, bytes, condition.at_once)? {
+        return Ok(Outcome::WouldWait);
+    }
     debug_assert_eq!(payload.count() as usize, ops.len());
     let logged = logged(payload.bytes(), writer.log.compresses);
     let reserved = match reserve(engine, writer, ops, logged.len(), condition)? {
@@ -208,8 +215,9 @@ pub(crate) fn commit(
     Ok(Outcome::Committed)
 }
 
-/// Delays the write while the background work is behind.
-fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
+/// Delays the write while the background work is behind. Returns false if it is to be made at once
+/// and would be delayed.
+fn admit(engine: &Arc<Engine>, bytes: usize, at_once: bool) -> Result<bool> {
     let memory = &engine.memory;
     if memory.begin_writing() {
         background::spawn(engine, Priority::Log, |engine| engine.memory.balance());
@@ -217,12 +225,16 @@ fn admit(engine: &Arc<Engine>, bytes: usize) -> Result<()> {
     if memory.sealed.load(Ordering::Relaxed) != 0 {
         let fill = memory.memtables_fill();
         engine.throttle.set(Pressure::Memtables, fill);
-        if fill >= 1.0 {
+        if fill >= 1.0 && !at_once {
             wait::for_memory(engine)?;
         }
     }
+    if at_once {
+        // A fill of 1 delays, too.
+        return Ok(!engine.throttle.holds_back());
+    }
     engine.throttle.admit(bytes);
-    Ok(())
+    Ok(true)
 }
 
 /// Makes everything committed so far durable.
@@ -262,11 +274,19 @@ fn reserve(
         {
             return Ok(Err(Outcome::Changed));
         }
+        if condition.at_once && engine.publisher.published() + 1 < state.next_seqno.0 {
+            return Ok(Err(Outcome::WouldWait));
+        }
         let last = SeqNo(state.next_seqno.0 + ops.len() as u64 - 1);
         let (next, durable) = (state.next_seqno, writer.log.durable());
         let count = ops.len() as u32;
         let Some(place) = state.tail.reserve(logged_bytes, count, next, durable) else {
-            next_segment(engine, writer, state, logged_bytes)?;
+            if condition.at_once && !begin_segment(engine, writer, &mut state, logged_bytes)? {
+                return Ok(Err(Outcome::WouldWait));
+            }
+            if !condition.at_once {
+                next_segment(engine, writer, state, logged_bytes)?;
+            }
             continue;
         };
         let Some(ticket) = engine.publisher.begin(last.0) else {
@@ -296,13 +316,28 @@ fn next_segment(
     mut state: MutexGuard<'_, CommitState>,
     bytes: usize,
 ) -> Result<()> {
-    let next = state.next_seqno;
-    if writer.log.roll(&mut state.tail, bytes, next)? {
-        after_roll(engine, writer, &mut state);
+    if begin_segment(engine, writer, &mut state, bytes)? {
         return Ok(());
     }
+    let next = state.next_seqno;
     drop(state);
     writer.log.prepare_spare(bytes, next)
+}
+
+/// Begins the next segment of the log. Returns false if none that is prepared has room for this
+/// many payload bytes.
+fn begin_segment(
+    engine: &Arc<Engine>,
+    writer: &Writer,
+    state: &mut CommitState,
+    bytes: usize,
+) -> Result<bool> {
+    let next = state.next_seqno;
+    let has_begun = writer.log.roll(&mut state.tail, bytes, next)?;
+    if has_begun {
+        after_roll(engine, writer, state);
+    }
+    Ok(has_begun)
 }
 
 /// Chooses the memtable of each operation. Seals full memtables.
@@ -385,65 +420,6 @@ fn note_watched(op: &WriteOp<'_>, seqno: SeqNo) {
     let mut scratch = Vec::new();
     let key = op.order_key(&mut scratch);
     keyspace.watchers.note(key, &successor(key));
-}
-
-/// The number of operations of a batch that search for their places at the same time: memory has a
-/// queue, too.
-const PIECE: usize = 16;
-
-/// Copies the operations into their memtables. `crowded` gets the partitions whose memtables have
-/// many range tombstones.
-fn apply(
-    publisher: &Publisher,
-    ops: &[WriteOp<'_>],
-    reserved: &Reserved,
-    crowded: &mut Vec<PartitionId>,
-) {
-    let mut insert = |i: usize, op: &WriteOp<'_>, key: &[u8]| {
-        let seqno = SeqNo(reserved.first.0 + i as u64);
-        let memtable = reserved.memtables.get(i);
-        match op.tag.kind {
-            Kind::RangeDelete => delete_range(op, memtable, seqno, crowded),
-            Kind::Merge if publisher.published() >= reserved.first.0 - 1 => {
-                covering::insert(op, memtable, (key, seqno));
-            }
-            _ => memtable.insert(key, seqno, op.tag, op.value),
-        }
-    };
-    if let [op] = ops {
-        let mut scratch = Vec::new();
-        return insert(0, op, op.order_key(&mut scratch));
-    }
-    let mut scratch: [Vec<u8>; PIECE] = Default::default();
-    for (piece, first) in ops.chunks(PIECE).zip((0..).step_by(PIECE)) {
-        let mut keys = [&b""[..]; PIECE];
-        let mut ways = [None; PIECE];
-        for (i, (op, scratch)) in piece.iter().zip(&mut scratch).enumerate() {
-            keys[i] = op.order_key(scratch);
-            ways[i] = reserved.memtables.get(first + i).approach(keys[i]);
-        }
-        let step = |on, way: &mut Approach<'_>| way.step() | on;
-        while ways.iter_mut().flatten().fold(false, step) {}
-        for (i, op) in piece.iter().enumerate() {
-            insert(first + i, op, keys[i]);
-        }
-    }
-}
-
-/// Adds a range delete to its memtable.
-#[cold]
-fn delete_range(
-    op: &WriteOp<'_>,
-    memtable: &Memtable,
-    seqno: SeqNo,
-    crowded: &mut Vec<PartitionId>,
-) {
-    let keyspace = &op.partition.keyspace;
-    let delete = keyspace.range_tombstone(op.user_key, op.value, seqno);
-    let delete = delete.expect("a range is checked before it is committed");
-    if memtable.delete_range(delete) >= RANGES_MAX {
-        crowded.push(op.partition.id);
-    }
 }
 
 /// Seals the active memtables of these partitions, so that they are flushed.

@@ -149,6 +149,13 @@ impl Engine {
         self.catalog.epoch(&self.publisher)
     }
 
+    /// The epoch for a routing that begins now, without waiting: one that no longer holds while
+    /// trees are replaced.
+    #[inline]
+    pub(crate) fn routing_epoch_at_once(&self) -> u64 {
+        self.catalog.epoch_at_once()
+    }
+
     /// Waits until a flush or a merge may write this many bytes more.
     ///
     /// # Errors

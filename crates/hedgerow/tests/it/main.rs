@@ -14,6 +14,7 @@ mod watched;
 
 mod api;
 mod asynchronous;
+mod at_once;
 mod bulk_load;
 mod changes;
 mod checkpoint;

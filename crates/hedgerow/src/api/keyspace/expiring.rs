@@ -212,6 +212,7 @@ impl Keyspace {
                     seen,
                     nearest_to: None,
                 }),
+                at_once: false,
             });
             let written = match &replacement {
                 Some((value, at)) => self.write_put(key, value, *at, basis, durability)?,

@@ -92,6 +92,13 @@ impl CurrentCatalog {
         }
     }
 
+    /// The epoch of [`CurrentCatalog::epoch`] without waiting. While trees are replaced it is one
+    /// that no longer holds.
+    #[inline]
+    pub(super) fn epoch_at_once(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire) & !1
+    }
+
     /// Returns true if a routing of this epoch still holds. Inside the commit's critical section.
     #[inline]
     pub(crate) fn is_routed_at(&self, epoch: u64) -> bool {
