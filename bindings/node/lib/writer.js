@@ -12,6 +12,13 @@ const MERGE = 3
 const DELETE_RANGE = 4
 const KEYSPACE = 5
 
+// The operations that a turn of the event loop commits on its thread, in bytes. This takes a few hundred
+// microseconds. A larger group is committed by a thread of the pool; smaller ones beyond these bytes
+// wait for the next turn, so that a loop over writes lets the program do other things.
+const TURN_BYTES_MAX = 65536
+// The bytes that a commit counts for, beside its operations.
+const COMMIT_BYTES = 512
+
 const noop = () => {}
 
 // Operations that are committed together.
@@ -69,7 +76,8 @@ class Group {
 }
 
 // Commits writes in their order. Those of one turn of the event loop, and those that arrive during a
-// commit, go together.
+// commit, go together. What need not wait is committed at once, on this thread, unless a commit before
+// it is under way.
 class Writer {
   #handle
   // The groups that wait, in their order; a group to be used again; the promise of the newest group.
@@ -77,6 +85,10 @@ class Writer {
   #spare = null
   #newest = null
   #isBusy = false
+  // What was committed on this thread in this turn of the event loop, and whether groups wait for the
+  // next one.
+  #turnBytes = 0
+  #isTurnOver = false
 
   constructor (handle) {
     this.#handle = handle
@@ -127,23 +139,65 @@ class Writer {
     return group
   }
 
+  // Commits the groups that wait, up to one that takes longer than this turn of the event loop.
   #commit () {
-    const group = this.#waiting.shift()
-    const { promise, resolve, reject } = group
-    this.#run(group).then(resolve, reject)
-    const goOn = () => {
+    while (this.#waiting.length > 0) {
+      const group = this.#waiting[0]
+      const bytes = group.operations.length + COMMIT_BYTES
+      const atOnce = group.task === undefined && !group.sync && bytes <= TURN_BYTES_MAX
+      if (atOnce && !this.#takeOfTurn(bytes)) return
+      this.#waiting.shift()
+      const under = this.#start(group, atOnce)
+      if (under !== null) {
+        under.then(() => group.resolve(), group.reject).then(() => {
+          this.#spare = group
+          this.#commit()
+        })
+        return
+      }
       this.#spare = group
-      this.#isBusy = this.#waiting.length > 0
-      if (this.#isBusy) this.#commit()
     }
-    promise.then(goOn, goOn)
+    this.#isBusy = false
   }
 
-  // A write to a closed database is a rejection, too.
+  // Begins to commit a group. Returns null if that has ended, a promise otherwise.
+  #start (group, atOnce) {
+    try {
+      const under = group.task === undefined ? this.#write(group, atOnce) : this.#run(group)
+      if (under !== true) return under
+      group.resolve()
+    } catch (err) {
+      // A write to a closed database is a rejection, too.
+      group.reject(err)
+    }
+    return null
+  }
+
   async #run (group) {
-    const { operations, keyspaces, task } = group
-    if (task !== undefined) await task(group)
-    if (operations.length > 0) return binding.write(this.#handle, operations.packed, keyspaces, group.sync)
+    await group.task(group)
+    await this.#write(group, false)
+  }
+
+  // Returns true if the operations are committed, a promise otherwise.
+  #write ({ operations, keyspaces, sync }, atOnce) {
+    if (operations.length === 0) return true
+    return binding.write(this.#handle, operations.packed, keyspaces, sync, atOnce)
+  }
+
+  // Takes bytes of what this turn of the event loop may commit. Returns false if there are not so many
+  // left; then the next turn goes on.
+  #takeOfTurn (bytes) {
+    if (this.#turnBytes === 0) setImmediate(() => this.#nextTurn())
+    this.#isTurnOver = this.#turnBytes + bytes > TURN_BYTES_MAX
+    if (!this.#isTurnOver) this.#turnBytes += bytes
+    return !this.#isTurnOver
+  }
+
+  #nextTurn () {
+    this.#turnBytes = 0
+    if (!this.#isTurnOver) return
+    this.#isTurnOver = false
+    this.#commit()
   }
 }
 

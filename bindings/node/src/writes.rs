@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use engine::io::WallTime;
 use engine::{Batch, Durability, Expiry};
-use napi::bindgen_prelude::AsyncTask;
+use napi::bindgen_prelude::{AsyncTask, Either};
 use napi_derive::napi;
 
 use crate::call::{Answer, Call, later};
 use crate::database::Database;
-use crate::failure::{Code, Failure, Result};
+use crate::failure::{Code, Failure, Result, caught};
 use crate::handles;
 use crate::packed::{Bytes, Reader};
 
@@ -31,23 +31,29 @@ pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// The most keys that a clear with a limit or a snapshot deletes in one commit.
 const CLEAR_KEYS_MAX: usize = 4096;
 
-/// Commits packed operations together. `keyspaces` are the handles that they name by index.
+/// Commits packed operations together. `keyspaces` are the handles that they name by index. With
+/// `at_once` this thread commits them if the commit need not wait, and the result is true.
 #[napi(catch_unwind)]
 pub fn write(
     handle: f64,
     operations: Bytes<'_>,
     keyspaces: Vec<f64>,
     sync: bool,
-) -> napi::Result<AsyncTask<Call>, Code> {
+    at_once: bool,
+) -> napi::Result<Either<bool, AsyncTask<Call>>, Code> {
     let database = handles::database(handle)?;
     let keyspaces = keyspaces.into_iter().map(handles::database);
     let keyspaces = keyspaces.collect::<Result<Vec<_>>>()?;
+    let try_commit = || Ok(batch(&database, &keyspaces, &operations)?.try_commit()?);
+    if at_once && !sync && caught(try_commit)? {
+        return Ok(Either::A(true));
+    }
     let operations = operations.to_vec();
-    Ok(later(move || {
+    Ok(Either::B(later(move || {
         let batch = batch(&database, &keyspaces, &operations)?;
         batch.commit(durability(sync))?;
         Ok(Answer::Nothing)
-    }))
+    })))
 }
 
 fn durability(sync: bool) -> Durability {

@@ -1,9 +1,9 @@
 'use strict'
 
-// The event loop is never blocked, and what memory answers is answered at once: in the same turn of
+// The event loop is never blocked, and what memory answers or takes ends at once: in the same turn of
 // the loop.
 
-const { test, newDatabase, newLocation, fill, keyOf, random } = require('./common')
+const { test, newDatabase, newLocation, codeOf, fill, keyOf, random } = require('./common')
 
 const turn = () => new Promise(resolve => setImmediate(resolve))
 
@@ -45,6 +45,78 @@ test('what memory answers is answered in the same turn', async t => {
     'get of a sublevel': () => db.sublevel('s').get(keyOf(1))
   }
   for (const [name, read] of Object.entries(reads)) t.ok(await isSettledAtOnce(read()), name)
+  await db.close()
+})
+
+test('a write that memory takes ends in the same turn', async t => {
+  const db = await newDatabase()
+  const sums = db.keyspace('sums', { mergeOperator: 'add_i64', valueEncoding: 'buffer' })
+  await sums.open()
+  const puts = (count, bytes) => Array.from({ length: count }, (_, i) => {
+    return { type: 'put', key: keyOf(i), value: 'v'.repeat(bytes) }
+  })
+  const one = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0])
+  const writes = {
+    put: () => db.put('a', '1'),
+    del: () => db.del('a'),
+    'put that expires': () => db.put('b', '1', { expiresAt: Date.now() + 1e9 }),
+    merge: () => sums.merge('a', one),
+    batch: () => db.batch(puts(100, 100)),
+    'batch of two keyspaces': () => db.batch([...puts(1, 1), { type: 'del', sublevel: sums, key: 'b' }]),
+    'chained batch': () => db.batch().put('c', '1').del('b').write(),
+    'puts of one turn': () => Promise.all(puts(100, 100).map(({ key, value }) => db.put(key, value))),
+    'put of a sublevel': () => db.sublevel('s').put('a', '1'),
+    clear: () => db.clear({ gte: keyOf(50) })
+  }
+  for (const [name, write] of Object.entries(writes)) {
+    await turn()
+    t.ok(await isSettledAtOnce(write()), name)
+  }
+  const longer = {
+    'synced put': () => db.put('a', '1', { sync: true }),
+    'large put': () => db.put('a', 'v'.repeat(70000)),
+    'large batch': () => db.batch(puts(1000, 100))
+  }
+  for (const [name, write] of Object.entries(longer)) {
+    await turn()
+    const written = write()
+    const next = db.put('behind', name)
+    t.notOk(await isSettledAtOnce(next), `a put behind a ${name}`)
+    await written
+    await next
+    t.is(await db.get('behind'), name)
+  }
+  t.is(await codeOf(db.batch([{ type: 'put', sublevel: sums, key: 'k'.repeat(70000), value: one }])), 'LEVEL_INVALID_KEY')
+  t.ok(await isSettledAtOnce(sums.merge('a', one)), 'after a failure')
+  t.is((await sums.get('a'))[0], 2)
+  await db.close()
+  t.is(await codeOf(db.put('a', '1')), 'LEVEL_DATABASE_NOT_OPEN')
+})
+
+test('the event loop turns while a program writes one key after another', async t => {
+  const db = await newDatabase()
+  let isDone = false
+  let turns = 0
+  const count = async () => {
+    for (; !isDone; turns++) await turn()
+  }
+  const counted = count()
+  // Each counts as 500 bytes and more, of 64 KiB in a turn.
+  for (let i = 0; i < 5000; i++) await db.put(keyOf(i), 'v')
+  isDone = true
+  await counted
+  t.ok(turns >= 30, `${turns} turns`)
+  t.is((await db.keys().all()).length, 5000)
+  await db.close()
+})
+
+test('writes that memory has no room for at once are made all the same', async t => {
+  const db = await newDatabase({ memoryBudget: 8 << 20 })
+  const value = i => String(i).padStart(6).repeat(500)
+  for (let i = 0; i < 10000; i++) await db.put(keyOf(i), value(i))
+  let right = 0
+  for await (const [key, found] of db.iterator()) if (key === keyOf(right) && found === value(right)) right++
+  t.is(right, 10000)
   await db.close()
 })
 
@@ -112,12 +184,22 @@ test('writes of any kind take effect in the order of their calls', async t => {
     if (isOpen) await log.open()
     const expected = new Map()
     const next = random(seed)
-    const writes = Array.from({ length: 200 }, (_, i) => {
+    const writes = []
+    for (let i = 0; i < 200; i++) {
+      // Some begin while others are committed, here or by a thread of the pool.
+      if (next(4) === 0) await (next(2) === 0 ? turn() : microtasks())
       const key = 'abc'[next(3)]
       const kinds = {
         put: () => { expected.set(key, `${i};`); return log.put(key, `${i};`) },
         merge: () => { expected.set(key, `${expected.get(key) ?? ''}${i};`); return log.merge(key, `${i};`) },
         del: () => { expected.delete(key); return log.del(key) },
+        // These do not end in this turn, and those behind them might overtake them.
+        'synced put': () => { expected.set(key, `${i};`); return log.put(key, `${i};`, { sync: true }) },
+        'large put': () => {
+          const value = `${i};`.repeat(20000)
+          expected.set(key, value)
+          return log.put(key, value)
+        },
         batch: () => {
           expected.set(key, `${i};`)
           return log.batch([{ type: 'del', key }, { type: 'put', key, value: `${i};` }])
@@ -139,8 +221,8 @@ test('writes of any kind take effect in the order of their calls', async t => {
         }
       }
       const names = Object.keys(kinds)
-      return kinds[i % 3 === 0 ? 'merge' : names[next(names.length)]]()
-    })
+      writes.push(kinds[i % 3 === 0 ? 'merge' : names[next(names.length)]]())
+    }
     await Promise.all(writes)
     t.same(await log.iterator().all(), [...expected].sort(), `seed ${seed}`)
   }

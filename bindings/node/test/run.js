@@ -14,9 +14,9 @@ const path = require('path')
 const expected = {
   native: 10,
   'abstract-level': 5168,
-  safety: 323,
+  safety: 338,
   engine: 46,
-  'event-loop': 63,
+  'event-loop': 86,
   exit: 13
 }
 

@@ -22,7 +22,7 @@ test('a native function refuses every number that is no handle', async t => {
       getSync: () => binding.getSync(it, 0, Buffer.alloc(8), 1),
       getMany: () => binding.getMany(it, 0, empty, false),
       getManyLater: () => binding.getManyLater(it, 0, empty, true),
-      write: () => binding.write(it, empty, [], false),
+      write: () => binding.write(it, empty, [], false, true),
       clear: () => binding.clear(it, 0, Buffer.from([0, 0]), false, -1, 0),
       iterator: () => binding.iterator(it, 0, Buffer.from([0, 0]), false, true, true),
       nextv: () => binding.nextv(it, 1, 1, false, empty, -1),
@@ -69,7 +69,7 @@ test('a native function refuses what is no buffer, no string and no number', asy
   const handle = db[kHandle]
   for (const it of [undefined, null, 1, 'x', {}, [], () => {}, Symbol('x'), 1n]) {
     t.ok(await codeOf(() => binding.get(handle, 0, it, 0)), 'get')
-    t.ok(await codeOf(() => binding.write(handle, it, [], false)), 'write')
+    t.ok(await codeOf(() => binding.write(handle, it, [], false, true)), 'write')
     t.ok(await codeOf(() => binding.getMany(handle, 0, it, false)), 'getMany')
     t.ok(await codeOf(() => binding.iterator(handle, 0, it, false, true, true)), 'iterator')
     if (typeof it !== 'string') t.ok(await codeOf(() => binding.checkpoint(handle, it)), 'checkpoint')
@@ -84,16 +84,20 @@ test('a native function refuses cut and wrong packed bytes', async t => {
   const put = Buffer.from([0, 1, 0, 0, 0, 97, 1, 0, 0, 0, 98])
   for (let length = 1; length < put.length; length++) {
     const cut = put.subarray(0, length)
-    t.is(await codeOf(() => binding.write(handle, cut, [], false)), 'LEVEL_INVALID_ARGUMENT', `${length}`)
+    for (const atOnce of [false, true]) {
+      t.is(await codeOf(() => binding.write(handle, cut, [], false, atOnce)), 'LEVEL_INVALID_ARGUMENT', `${length}`)
+    }
   }
   for (const wrong of [[9], [5, 0, 0, 0, 0], [4, 3], [0, 255, 255, 255, 255], [2, 0, 0, 0, 0, 0, 0, 0, 0]]) {
-    t.is(await codeOf(() => binding.write(handle, Buffer.from(wrong), [], false)), 'LEVEL_INVALID_ARGUMENT')
+    for (const atOnce of [false, true]) {
+      t.is(await codeOf(() => binding.write(handle, Buffer.from(wrong), [], false, atOnce)), 'LEVEL_INVALID_ARGUMENT')
+    }
   }
-  t.is(await codeOf(() => binding.write(handle, put, [handle, 7], false)), 'LEVEL_DATABASE_NOT_OPEN')
+  t.is(await codeOf(() => binding.write(handle, put, [handle, 7], false, true)), 'LEVEL_DATABASE_NOT_OPEN')
   t.is(await codeOf(() => binding.getMany(handle, 0, Buffer.from([9, 9]), false)), 'LEVEL_INVALID_ARGUMENT')
   t.is(await codeOf(() => binding.getManyLater(handle, 0, Buffer.from([9, 9]), false)), 'LEVEL_INVALID_ARGUMENT')
   t.is(await codeOf(() => binding.get(handle, 0, Buffer.alloc(4), 5)), 'LEVEL_INVALID_ARGUMENT')
-  await binding.write(handle, put, [], true)
+  await binding.write(handle, put, [], true, true)
   t.is(await db.get('a'), 'b', 'the whole one is written')
   await db.close()
 })
