@@ -363,6 +363,22 @@ impl Db {
         statistics::gather(&self.engine)
     }
 
+    /// Returns true if a write waits for a flush now: all memory of the memtables is in use. A
+    /// caller that must be able to stop waiting has another thread wait for memory first. Cost: one
+    /// or two atomic loads.
+    pub fn writes_wait(&self) -> bool {
+        write::waits(&self.engine)
+    }
+
+    /// Waits for a flush as long as a write that begins now, and writes nothing.
+    ///
+    /// # Errors
+    /// The error of a flush that failed, such as `NoSpace`; `Unsupported` when opened for reading
+    /// only, `Closed`, `Poisoned`.
+    pub fn wait_for_memory(&self) -> Result<()> {
+        write::wait_for_memory(&self.engine)
+    }
+
     /// Makes everything durable and closes the database: every later call on any handle is
     /// `Closed`. Memtables are not flushed; they are read from the log when the database is opened
     /// again.

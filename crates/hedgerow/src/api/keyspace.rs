@@ -418,6 +418,20 @@ impl Keyspace {
         statistics::keyspace_stats(&self.engine, &self.cell.state.load())
     }
 
+    /// Returns true if a write waits for a flush now ([`Db::writes_wait`](crate::Db::writes_wait)).
+    pub fn writes_wait(&self) -> bool {
+        write::waits(&self.engine)
+    }
+
+    /// Waits for a flush as long as a write that begins now
+    /// ([`Db::wait_for_memory`](crate::Db::wait_for_memory)).
+    ///
+    /// # Errors
+    /// Those of `Db::wait_for_memory`.
+    pub fn wait_for_memory(&self) -> Result<()> {
+        write::wait_for_memory(&self.engine)
+    }
+
     // ---- for the other parts of the API ----
 
     pub(crate) fn new(engine: &Handle, cell: &Arc<KeyspaceCell>) -> Keyspace {

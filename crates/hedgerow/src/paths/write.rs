@@ -215,6 +215,20 @@ pub(crate) fn commit(
     Ok(Outcome::Committed)
 }
 
+/// Returns true if a write waits for a flush now, because all memory of the memtables is in use.
+pub(crate) fn waits(engine: &Engine) -> bool {
+    engine.memory.sealed.load(Ordering::Relaxed) != 0 && engine.memory.memtables_fill() >= 1.0
+}
+
+/// Waits as long as a write that begins now waits for a flush.
+pub(crate) fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
+    engine.writer()?;
+    match waits(engine) {
+        true => wait::for_memory(engine),
+        false => Ok(()),
+    }
+}
+
 /// Delays the write while the background work is behind. Returns false if it is to be made at once
 /// and would be delayed.
 fn admit(engine: &Arc<Engine>, bytes: usize, at_once: bool) -> Result<bool> {

@@ -118,8 +118,33 @@ fn a_commit_at_once_has_the_errors_of_a_commit() {
     // The keyspace was dropped, which is found when the batch is routed again.
     assert!(!batch.try_commit().unwrap());
     assert_eq!(kind(batch.commit(Durability::Buffered)), ErrorKind::Closed);
-    db.close().unwrap();
+    db.clone().close().unwrap();
     assert_eq!(kind(closed.try_commit()), ErrorKind::Closed);
+    assert_eq!(kind(db.wait_for_memory()), ErrorKind::Closed);
     let db = builder(&disk).read_only(true).open().unwrap();
     assert_eq!(kind(db.batch().try_commit()), ErrorKind::Unsupported);
+}
+
+#[test]
+fn a_writer_can_ask_whether_it_would_wait_for_a_flush() {
+    let disk = SimStorage::new(6);
+    let db = threaded(&disk).open().unwrap();
+    let keyspace = plain_small(&db);
+    keyspace.put(key(0), "the flush stops here").unwrap();
+    assert!(!db.writes_wait() && !keyspace.writes_wait());
+    let stall = disk.stall_write(b"the flush stops here");
+    let mut written = 1;
+    while !db.writes_wait() {
+        keyspace.put(key(written), [7; 4000]).unwrap();
+        written += 1;
+    }
+    assert!(keyspace.writes_wait());
+    assert!(!put(&db, &keyspace, written).try_commit().unwrap());
+    drop(stall);
+    keyspace.wait_for_memory().unwrap();
+    keyspace.put(key(written), value(written)).unwrap();
+    keyspace.flush().unwrap();
+    db.wait_for_memory().unwrap();
+    assert!(!db.writes_wait() && !keyspace.writes_wait());
+    assert_eq!(contents(&keyspace).len() as u64, written + 1);
 }
