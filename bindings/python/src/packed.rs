@@ -35,6 +35,14 @@ impl Packed {
         &self.bytes[start..self.ends[place]]
     }
 
+    /// The keys and values, in their order.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends
+            .iter()
+            .map(move |&end| &self.bytes[std::mem::replace(&mut start, end)..end])
+    }
+
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
