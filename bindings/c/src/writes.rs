@@ -2,11 +2,25 @@
 
 use std::ffi::c_int;
 
+use engine::Keyspace;
 use hedgerow_bindings::foreign::IfAny;
+use hedgerow_bindings::{Failure, Held};
 
 use crate::keyspace::range;
+use crate::progress::wait;
 use crate::types::hg_code::*;
 use crate::types::{call, durability, expiry, hg_bytes, hg_code, hg_error, hg_keyspace, keyspace};
+
+/// The keyspace of a handle for a write. If the write would wait for a flush, waits for it before;
+/// the progress function of the thread may end that.
+fn for_writing(handle: *mut hg_keyspace) -> Result<Held<Keyspace>, Failure> {
+    let keyspace = keyspace(handle)?;
+    if keyspace.writes_wait() {
+        let waiting = Keyspace::clone(&keyspace);
+        wait(move || Ok(waiting.wait_for_memory()?))?;
+    }
+    Ok(keyspace)
+}
 
 /// Puts a value.
 ///
@@ -21,7 +35,7 @@ pub unsafe extern "C" fn hg_put(
     error: *mut hg_error,
 ) -> hg_code {
     let put = |(key, value): (&[u8], &[u8])| {
-        Ok(keyspace(handle)?.put_with(key, value, durability(how)?)?)
+        Ok(for_writing(handle)?.put_with(key, value, durability(how)?)?)
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (key, value), put) }
@@ -43,7 +57,7 @@ pub unsafe extern "C" fn hg_put_expiring(
 ) -> hg_code {
     let put = |(key, value): (&[u8], &[u8])| {
         let expiry = expiry(meaning, millis)?;
-        Ok(keyspace(handle)?.put_expiring_with(key, value, expiry, durability(how)?)?)
+        Ok(for_writing(handle)?.put_expiring_with(key, value, expiry, durability(how)?)?)
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (key, value), put) }
@@ -61,7 +75,7 @@ pub unsafe extern "C" fn hg_set_expiry(
     millis: u64,
     error: *mut hg_error,
 ) -> hg_code {
-    let set = |key: &[u8]| Ok(keyspace(handle)?.set_expiry(key, expiry(meaning, millis)?)?);
+    let set = |key: &[u8]| Ok(for_writing(handle)?.set_expiry(key, expiry(meaning, millis)?)?);
     // SAFETY: the caller's promise.
     unsafe { call(error, key, set) }
 }
@@ -77,7 +91,7 @@ pub unsafe extern "C" fn hg_delete(
     how: c_int,
     error: *mut hg_error,
 ) -> hg_code {
-    let delete = |key: &[u8]| Ok(keyspace(handle)?.delete_with(key, durability(how)?)?);
+    let delete = |key: &[u8]| Ok(for_writing(handle)?.delete_with(key, durability(how)?)?);
     // SAFETY: the caller's promise.
     unsafe { call(error, key, delete) }
 }
@@ -95,7 +109,7 @@ pub unsafe extern "C" fn hg_merge(
     error: *mut hg_error,
 ) -> hg_code {
     let merge = |(key, operand): (&[u8], &[u8])| {
-        Ok(keyspace(handle)?.merge_with(key, operand, durability(how)?)?)
+        Ok(for_writing(handle)?.merge_with(key, operand, durability(how)?)?)
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (key, operand), merge) }
@@ -115,7 +129,7 @@ pub unsafe extern "C" fn hg_delete_range(
 ) -> hg_code {
     let delete = |keys: (&'static [u8], &'static [u8])| {
         let range = range((from, keys.0), (to, keys.1));
-        Ok(keyspace(handle)?.delete_range_with::<&[u8]>(range, durability(how)?)?)
+        Ok(for_writing(handle)?.delete_range_with::<&[u8]>(range, durability(how)?)?)
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (from, to), delete) }
@@ -132,7 +146,7 @@ pub unsafe extern "C" fn hg_delete_prefix(
     how: c_int,
     error: *mut hg_error,
 ) -> hg_code {
-    let delete = |key: &[u8]| Ok(keyspace(handle)?.delete_prefix_with(key, durability(how)?)?);
+    let delete = |key: &[u8]| Ok(for_writing(handle)?.delete_prefix_with(key, durability(how)?)?);
     // SAFETY: the caller's promise.
     unsafe { call(error, prefix, delete) }
 }
@@ -152,7 +166,7 @@ pub unsafe extern "C" fn hg_compare_and_swap(
     type Maybe = Option<&'static [u8]>;
     let swap = |(key, expected, new): (&[u8], Maybe, Maybe)| {
         Ok(
-            match keyspace(handle)?.compare_and_swap(key, expected, new)? {
+            match for_writing(handle)?.compare_and_swap(key, expected, new)? {
                 true => HG_OK,
                 false => HG_CONFLICT,
             },

@@ -412,6 +412,57 @@ static void commits_clears_and_drops_leave_their_callers(void) {
   OK(hg_close(db, &error));
 }
 
+/* The flush waits for the merge function, and the writes for memory. */
+static void a_write_that_waits_for_memory_leaves_its_caller(void) {
+  hg_options* options;
+  OK(hg_options_new(&options, &error));
+  OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
+  OK(hg_options_set(options, "memory_budget", "4194304", &error));
+  hg_db* db;
+  OK(hg_open(path_of("db"), options, &db, &error));
+  OK(hg_options_free(options));
+  hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
+  OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
+  OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
+  OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
+  char* value = calloc(1, 4000);
+  hg_batch* batch;
+  OK(hg_batch_new(db, &batch, &error));
+  OK(hg_batch_put(batch, keyspace, hg_text("b"), hg_text("1"), &error));
+  pthread_mutex_lock(&gate);
+  CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
+  hg_set_progress(go_on, &asked);
+  interrupted = asked = 0;
+  int puts = 0;
+  hg_code ended = HG_OK;
+  for (; ended == HG_OK; puts++) {
+    CHECK(puts < 10000);
+    char key[16];
+    snprintf(key, sizeof(key), "%06d", puts);
+    ended = hg_put(keyspace, hg_text(key), hg_slice(value, 4000), HG_BUFFERED, NULL);
+  }
+  CHECK(ended == HG_CANCELLED);
+  CHECK(asked > 0);
+  INTERRUPTED(hg_delete(keyspace, hg_text("000000"), HG_BUFFERED, &error));
+  INTERRUPTED(hg_batch_commit(batch, HG_BUFFERED, &error));
+  pthread_mutex_unlock(&gate);
+  hg_set_progress(NULL, NULL);
+  signal(SIGINT, SIG_DFL);
+  free(value);
+  /* What was cancelled was not written. */
+  char last[16];
+  snprintf(last, sizeof(last), "%06d", puts - 1);
+  char* found;
+  size_t len;
+  EXPECT(HG_NOT_FOUND, hg_get(keyspace, NULL, hg_text(last), &found, &len, &error));
+  EXPECT(HG_NOT_FOUND, hg_get(keyspace, NULL, hg_text("b"), &found, &len, &error));
+  OK(hg_get(keyspace, NULL, hg_text("000000"), &found, &len, &error));
+  hg_free(found);
+  OK(hg_batch_commit(batch, HG_BUFFERED, &error));
+  OK(hg_batch_free(batch));
+  OK(hg_close(db, &error));
+}
+
 static void an_export_leaves_its_caller(void) {
   hg_db* db = slow_db();
   hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
@@ -762,6 +813,7 @@ static const test TESTS[] = {
     T(a_progress_function_cannot_use_the_object_of_its_call),
     T(a_merge_function_cannot_use_the_object_of_its_call),
     T(commits_clears_and_drops_leave_their_callers), T(an_export_leaves_its_caller),
+    T(a_write_that_waits_for_memory_leaves_its_caller),
 };
 
 int main(int argc, char** argv) {

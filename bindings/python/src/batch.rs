@@ -14,7 +14,7 @@ use crate::errors::OrRaise;
 use crate::fork::Owned;
 use crate::keyspace::Keyspace;
 use crate::shared::Closable;
-use crate::waiting::{GoOn, wait};
+use crate::waiting::{GoOn, wait, wait_for_memory};
 
 /// A batch from this size on is committed by a thread of its own, so that its caller can be
 /// interrupted.
@@ -219,6 +219,7 @@ impl Batch {
     /// Commits all operations; the batch is empty then and may be used again.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let durability = self.durability;
+        wait_for_memory(py, self.db.get()?)?;
         if self.batch.with(py, |batch| batch.bytes())? < LONG_BATCH_BYTES {
             let commit = |batch: &mut engine::Batch| batch.commit_and_clear(durability);
             return self.batch.with_detached(py, commit)?.or_raise();

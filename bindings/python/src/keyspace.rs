@@ -17,7 +17,7 @@ use crate::db::{Db, no_keyspace};
 use crate::errors::{OrRaise, raised};
 use crate::fork::Owned;
 use crate::scan::{Part, Present, Range, Steps};
-use crate::waiting::wait;
+use crate::waiting::{wait, wait_for_memory};
 
 /// A keyspace of an open database. The Python class `Keyspace` has its documents.
 #[pyclass(frozen, subclass, module = "hedgerow._native")]
@@ -43,6 +43,15 @@ impl Keyspace {
             .keyspace
             .as_ref()
             .ok_or_else(|| no_keyspace(&handles.name))
+    }
+
+    /// The handle of the engine for a write. If the write would wait for a flush, waits for it
+    /// before; a signal ends that.
+    #[inline]
+    fn for_writing(&self, py: Python<'_>) -> PyResult<&engine::Keyspace> {
+        let keyspace = self.engine()?;
+        wait_for_memory(py, self.db()?)?;
+        Ok(keyspace)
     }
 
     pub(crate) fn db(&self) -> PyResult<&engine::Db> {
@@ -231,7 +240,7 @@ impl Keyspace {
         py: Python<'py>,
         sync: bool,
     ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
-        let (keyspace, durability) = (self.engine()?, crate::bytes::durability(sync));
+        let (keyspace, durability) = (self.for_writing(py)?, crate::bytes::durability(sync));
         let popped = py.detach(|| keyspace.pop_first_with(durability));
         Ok(pair(py, popped.or_raise()?))
     }
@@ -243,7 +252,7 @@ impl Keyspace {
         py: Python<'py>,
         sync: bool,
     ) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
-        let (keyspace, durability) = (self.engine()?, crate::bytes::durability(sync));
+        let (keyspace, durability) = (self.for_writing(py)?, crate::bytes::durability(sync));
         let popped = py.detach(|| keyspace.pop_last_with(durability));
         Ok(pair(py, popped.or_raise()?))
     }

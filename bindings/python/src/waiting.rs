@@ -73,3 +73,14 @@ pub(crate) fn wait<R: Send + 'static>(
     is_wanted.store(false, Ordering::Relaxed);
     result
 }
+
+/// Waits for a flush as long as a write that begins now. A signal ends that, before anything is
+/// written.
+#[inline]
+pub(crate) fn wait_for_memory(py: Python<'_>, db: &engine::Db) -> PyResult<()> {
+    if !db.writes_wait() {
+        return Ok(());
+    }
+    let db = db.clone();
+    wait(py, None, move |_| db.wait_for_memory())
+}

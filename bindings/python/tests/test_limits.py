@@ -168,6 +168,44 @@ def test_long_calls_are_interrupted(call: str, tmp_path: Path) -> None:
     assert run(INTERRUPTED, tmp_path, call) == "b'interrupted'\n"
 
 
+# Flushes are slower than writes. A signal comes as soon as a write waits for one.
+FULL = """
+import os, signal, sys, threading, hedgerow
+db = hedgerow.open(sys.argv[1], memory=4 << 20, io_bytes_per_second=300_000)
+main = threading.main_thread().ident
+written = -1
+
+def watch():
+    # A write that does not end for so long waits for a flush.
+    before = None
+    while before != written:
+        before = written
+        stopped.wait(1)
+    signal.pthread_kill(main, signal.SIGINT)
+
+stopped = threading.Event()
+watcher = threading.Thread(target=watch)
+watcher.start()
+try:
+    for i in range(100_000):
+        if sys.argv[2] == "put":
+            db.put(b"%08d" % i, os.urandom(4000))
+        else:
+            with db.batch() as batch:
+                batch.put(b"%08d" % i, os.urandom(4000))
+        written = i
+except KeyboardInterrupt:
+    print("interrupted", b"%08d" % written in db, b"%08d" % (written + 1) in db)
+watcher.join()
+db.close()
+"""
+
+
+@pytest.mark.parametrize("write", ["put", "batch"])
+def test_a_write_that_waits_for_memory_is_interrupted(write: str, tmp_path: Path) -> None:
+    assert run(FULL, tmp_path, write) == "interrupted True False\n"
+
+
 WAITS = """
 import signal, sys, threading, time, hedgerow
 db = hedgerow.open(sys.argv[1], memory=8 << 20)

@@ -9,6 +9,7 @@ use engine::{Batch, Durability, Expiry, IndexedBatch, Keyspace, Slice};
 use hedgerow_bindings::{Failure, Held};
 use jni_sys::{jbyteArray, jint, jlong, jobject};
 
+use crate::calls;
 use crate::env::enter;
 use crate::objects::{self, Owned};
 use crate::packed::Unpack;
@@ -132,52 +133,73 @@ fn replace(
     Ok(before)
 }
 
+/// Makes a write, and returns 0. If it would wait for a flush, returns 1 and writes nothing: then
+/// the caller waits for memory, which can be interrupted, and comes again.
+fn written(
+    keyspace: jlong,
+    write: impl FnOnce(&Keyspace) -> engine::Result<()>,
+) -> Result<jint, Failure> {
+    let keyspace = objects::find::<Keyspace>(keyspace)?;
+    if keyspace.writes_wait() {
+        return Ok(1);
+    }
+    write(&keyspace)?;
+    Ok(0)
+}
+
 native! {
+    fn Java_io_hedgerow_Keyspace_waitForMemory0(_env, id: jlong, keyspace: jlong) -> () {
+        let keyspace = objects::keyspace(keyspace)?;
+        calls::start(id, move |_| Ok(keyspace.wait_for_memory().map(|()| None)?))
+    }
+
     fn Java_io_hedgerow_Keyspace_put0(
         env, keyspace: jlong, key: jbyteArray, value: jbyteArray
-    ) -> () {
+    ) -> jint {
         let (key, value) = (env.bytes(key)?, env.bytes(value)?);
-        Ok(objects::find::<Keyspace>(keyspace)?.put(&key, &value)?)
+        written(keyspace, |it| it.put(&key, &value))
     }
 
     fn Java_io_hedgerow_Keyspace_putDirect0(
         env, keyspace: jlong, key: jobject, key_at: jint, key_bytes: jint,
         value: jobject, value_at: jint, value_bytes: jint
-    ) -> () {
+    ) -> jint {
         let key = env.buffer_bytes(key, (key_at, key_bytes))?;
         let value = env.buffer_bytes(value, (value_at, value_bytes))?;
-        Ok(objects::find::<Keyspace>(keyspace)?.put(&key, &value)?)
+        written(keyspace, |it| it.put(&key, &value))
     }
 
     fn Java_io_hedgerow_Keyspace_putExpiring0(
         env, keyspace: jlong, key: jbyteArray, value: jbyteArray, kind: jint, ms: jlong
-    ) -> () {
+    ) -> jint {
         let (key, value) = (env.bytes(key)?, env.bytes(value)?);
-        let keyspace = objects::find::<Keyspace>(keyspace)?;
-        Ok(keyspace.put_expiring(&key, &value, expiry(kind, ms))?)
+        let expiry = expiry(kind, ms);
+        written(keyspace, |it| {
+            it.put_expiring(&key, &value, expiry)
+        })
     }
 
-    fn Java_io_hedgerow_Keyspace_delete0(env, keyspace: jlong, key: jbyteArray) -> () {
+    fn Java_io_hedgerow_Keyspace_delete0(env, keyspace: jlong, key: jbyteArray) -> jint {
         let key = env.bytes(key)?;
-        Ok(objects::find::<Keyspace>(keyspace)?.delete(&key)?)
+        written(keyspace, |it| it.delete(&key))
     }
 
     fn Java_io_hedgerow_Keyspace_merge0(
         env, keyspace: jlong, key: jbyteArray, operand: jbyteArray
-    ) -> () {
+    ) -> jint {
         let (key, operand) = (env.bytes(key)?, env.bytes(operand)?);
-        Ok(objects::find::<Keyspace>(keyspace)?.merge(&key, &operand)?)
+        written(keyspace, |it| it.merge(&key, &operand))
     }
 
     fn Java_io_hedgerow_Keyspace_deleteRange0(
         env, keyspace: jlong, from: jbyteArray, to: jbyteArray, flags: jint
-    ) -> () {
+    ) -> jint {
         let range = Range::read(env, from, to, flags)?;
-        let keyspace = objects::find::<Keyspace>(keyspace)?;
-        Ok(match range.prefix() {
-            Some(prefix) => keyspace.delete_prefix(prefix)?,
-            None => keyspace.delete_range::<&[u8]>(range.bounds())?,
-        })
+        let delete = |it: &Keyspace| match range.prefix() {
+            Some(prefix) => it.delete_prefix(prefix),
+            None => it.delete_range::<&[u8]>(range.bounds()),
+        };
+        written(keyspace, delete)
     }
 
     /// Gives a key a value, null for none, and returns the one before.

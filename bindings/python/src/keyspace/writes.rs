@@ -42,7 +42,7 @@ impl Keyspace {
         sync: bool,
         expire: Option<Expires>,
     ) -> PyResult<()> {
-        let (keyspace, durability) = (self.engine()?, durability(sync));
+        let (keyspace, durability) = (self.for_writing(py)?, durability(sync));
         let (key, value) = (&*key, &*value);
         let put = || match expire {
             None => keyspace.put_with(key, value, durability),
@@ -52,14 +52,14 @@ impl Keyspace {
     }
 
     fn __setitem__(&self, py: Python<'_>, key: Bytes<'_>, value: Bytes<'_>) -> PyResult<()> {
-        let (keyspace, key, value) = (self.engine()?, &*key, &*value);
+        let (keyspace, key, value) = (self.for_writing(py)?, &*key, &*value);
         py.detach(|| keyspace.put(key, value)).or_raise()
     }
 
     /// Deletes a key, whether it has a value or not.
     #[pyo3(signature = (key, *, sync=false))]
     fn delete(&self, py: Python<'_>, key: Bytes<'_>, sync: bool) -> PyResult<()> {
-        let (keyspace, durability, key) = (self.engine()?, durability(sync), &*key);
+        let (keyspace, durability, key) = (self.for_writing(py)?, durability(sync), &*key);
         py.detach(|| keyspace.delete_with(key, durability))
             .or_raise()
     }
@@ -85,7 +85,7 @@ impl Keyspace {
         stop: Option<Bytes<'_>>,
         sync: bool,
     ) -> PyResult<()> {
-        let (keyspace, durability) = (self.engine()?, durability(sync));
+        let (keyspace, durability) = (self.for_writing(py)?, durability(sync));
         let range = range(&start, &stop);
         py.detach(|| keyspace.delete_range_with::<&[u8]>(range, durability))
             .or_raise()
@@ -94,7 +94,7 @@ impl Keyspace {
     /// Deletes the keys with a prefix.
     #[pyo3(signature = (prefix, *, sync=false))]
     fn delete_prefix(&self, py: Python<'_>, prefix: Bytes<'_>, sync: bool) -> PyResult<()> {
-        let (keyspace, durability, prefix) = (self.engine()?, durability(sync), &*prefix);
+        let (keyspace, durability, prefix) = (self.for_writing(py)?, durability(sync), &*prefix);
         py.detach(|| keyspace.delete_prefix_with(prefix, durability))
             .or_raise()
     }
@@ -108,7 +108,7 @@ impl Keyspace {
         operand: Bytes<'_>,
         sync: bool,
     ) -> PyResult<()> {
-        let (keyspace, durability) = (self.engine()?, durability(sync));
+        let (keyspace, durability) = (self.for_writing(py)?, durability(sync));
         let (key, operand) = (&*key, &*operand);
         py.detach(|| keyspace.merge_with(key, operand, durability))
             .or_raise()
@@ -122,7 +122,7 @@ impl Keyspace {
         expected: Option<Bytes<'_>>,
         new: Option<Bytes<'_>>,
     ) -> PyResult<bool> {
-        let (keyspace, key) = (self.engine()?, &*key);
+        let (keyspace, key) = (self.for_writing(py)?, &*key);
         let (expected, new) = (expected.as_deref(), new.as_deref());
         py.detach(|| keyspace.compare_and_swap(key, expected, new))
             .or_raise()
@@ -135,7 +135,7 @@ impl Keyspace {
         key: Bytes<'_>,
         value: Bytes<'_>,
     ) -> PyResult<Py<PyAny>> {
-        let (keyspace, key, value) = (self.engine()?, &*key, &*value);
+        let (keyspace, key, value) = (self.for_writing(py)?, &*key, &*value);
         let old = py
             .detach(|| keyspace.put_if_absent(key, value))
             .or_raise()?;
@@ -152,7 +152,7 @@ impl Keyspace {
         function: Py<PyAny>,
         sync: bool,
     ) -> PyResult<Py<PyAny>> {
-        let (keyspace, durability, key) = (self.engine()?, durability(sync), &*key);
+        let (keyspace, durability, key) = (self.for_writing(py)?, durability(sync), &*key);
         let call = |old: Option<&[u8]>| {
             Python::attach(|py| {
                 let old = old.map(|old| PyBytes::new(py, old));
@@ -167,7 +167,7 @@ impl Keyspace {
 
     /// The time when a value expires, in seconds since 1970; `None` is never.
     fn expiry(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<Option<f64>> {
-        let (keyspace, bytes) = (self.engine()?, &*key);
+        let (keyspace, bytes) = (self.for_writing(py)?, &*key);
         match py.detach(|| keyspace.expiry(bytes)).or_raise()? {
             Some(expiry) => Ok(timestamp(expiry)),
             None => Err(key.missing()),
@@ -182,7 +182,7 @@ impl Keyspace {
         key: Bytes<'_>,
         expire: Option<Expires>,
     ) -> PyResult<bool> {
-        let (keyspace, key) = (self.engine()?, &*key);
+        let (keyspace, key) = (self.for_writing(py)?, &*key);
         let expiry = expire.map_or(Expiry::Never, |it| it.0);
         py.detach(|| keyspace.set_expiry(key, expiry)).or_raise()
     }
@@ -212,7 +212,7 @@ impl Keyspace {
 impl Keyspace {
     /// Removes the value of a key and returns it.
     fn take(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Slice>> {
-        let keyspace = self.engine()?;
+        let keyspace = self.for_writing(py)?;
         let mut taken = None;
         let take = || {
             keyspace.update(key, |old| {

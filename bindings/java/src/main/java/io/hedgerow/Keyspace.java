@@ -10,6 +10,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentNavigableMap;
+import java.util.function.LongToIntFunction;
 
 /**
  * A named map from keys to values, of a database. A key has at most 64 KiB, a value at most 64 MiB.
@@ -52,34 +53,36 @@ public final class Keyspace extends ReadView {
 
     /** Gives a key a value. */
     public void put(byte[] key, byte[] value) {
-        put0(ref.get(), key, value);
+        write(keyspace -> put0(keyspace, key, value));
     }
 
     /** Gives a key a value. Both are the remaining bytes of direct buffers, whose positions stay. */
     public void put(ByteBuffer key, ByteBuffer value) {
-        putDirect0(
-                ref.get(),
-                direct(key),
-                key.position(),
-                key.remaining(),
-                direct(value),
-                value.position(),
-                value.remaining());
+        write(
+                keyspace ->
+                        putDirect0(
+                                keyspace,
+                                direct(key),
+                                key.position(),
+                                key.remaining(),
+                                direct(value),
+                                value.position(),
+                                value.remaining()));
     }
 
     /** Gives a key a value for a time, in milliseconds. */
     public void put(byte[] key, byte[] value, Duration time) {
-        putExpiring0(ref.get(), key, value, Expiry.AFTER, time.toMillis());
+        write(keyspace -> putExpiring0(keyspace, key, value, Expiry.AFTER, time.toMillis()));
     }
 
     /** Gives a key a value until a moment, to the millisecond. */
     public void put(byte[] key, byte[] value, Instant until) {
-        putExpiring0(ref.get(), key, value, Expiry.AT, until.toEpochMilli());
+        write(keyspace -> putExpiring0(keyspace, key, value, Expiry.AT, until.toEpochMilli()));
     }
 
     /** Deletes a key, if it has a value. */
     public void delete(byte[] key) {
-        delete0(ref.get(), key);
+        write(keyspace -> delete0(keyspace, key));
     }
 
     /**
@@ -88,7 +91,7 @@ public final class Keyspace extends ReadView {
      * @throws UnsupportedOperationException if the layout names no operator
      */
     public void merge(byte[] key, byte[] operand) {
-        merge0(ref.get(), key, operand);
+        write(keyspace -> merge0(keyspace, key, operand));
     }
 
     /**
@@ -97,12 +100,23 @@ public final class Keyspace extends ReadView {
      * @throws UnsupportedOperationException if the layout has no such ranges
      */
     public void deleteRange(KeyRange range) {
-        deleteRange0(ref.get(), range.from, range.to, range.flags);
+        write(keyspace -> deleteRange0(keyspace, range.from, range.to, range.flags));
     }
 
     /** Deletes all keys that begin with some bytes. Cost: as a put. */
     public void deletePrefix(byte[] prefix) {
         deleteRange(KeyRange.prefix(prefix));
+    }
+
+    /**
+     * Makes a write. While it would wait for a flush, waits for that first, which an interrupt ends
+     * before anything is written.
+     */
+    private void write(LongToIntFunction write) {
+        while (write.applyAsInt(ref.get()) != 0) {
+            long keyspace = ref.get();
+            Calls.start(id -> waitForMemory0(id, keyspace)).await();
+        }
     }
 
     /** Deletes all keys. Cost: a sync of the log, whatever the keyspace holds. */
@@ -333,9 +347,12 @@ public final class Keyspace extends ReadView {
         return new String(utf8, StandardCharsets.UTF_8);
     }
 
-    private native void put0(long keyspace, byte[] key, byte[] value);
+    private native void waitForMemory0(long id, long keyspace);
 
-    private native void putDirect0(
+    /** This and the writes below return 1 if they would wait for a flush, and have written nothing. */
+    private native int put0(long keyspace, byte[] key, byte[] value);
+
+    private native int putDirect0(
             long keyspace,
             ByteBuffer key,
             int keyAt,
@@ -344,13 +361,13 @@ public final class Keyspace extends ReadView {
             int valueAt,
             int valueBytes);
 
-    private native void putExpiring0(long keyspace, byte[] key, byte[] value, int kind, long millis);
+    private native int putExpiring0(long keyspace, byte[] key, byte[] value, int kind, long millis);
 
-    private native void delete0(long keyspace, byte[] key);
+    private native int delete0(long keyspace, byte[] key);
 
-    private native void merge0(long keyspace, byte[] key, byte[] operand);
+    private native int merge0(long keyspace, byte[] key, byte[] operand);
 
-    private native void deleteRange0(long keyspace, byte[] from, byte[] to, int flags);
+    private native int deleteRange0(long keyspace, byte[] from, byte[] to, int flags);
 
     private native void clear0(long id, long keyspace);
 

@@ -3,6 +3,7 @@ package io.hedgerow;
 import static io.hedgerow.EngineTest.b;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
@@ -415,6 +416,30 @@ class SafetyTest {
         assertTrue(Thread.interrupted());
         assertFalse(db.isOpen());
         open().close();
+    }
+
+    @Test
+    void aWriteThatWaitsForMemoryIsLeftUnwritten() {
+        // Flushes are slower than writes.
+        Options slow = new Options().memoryBudget(4 << 20).set("io_bytes_per_second", "500000");
+        try (Hedgerow db = Hedgerow.open(dir.resolve("db"), slow)) {
+            Keyspace keyspace = db.keyspace("k");
+            byte[] value = new byte[4000];
+            new Random(1).nextBytes(value);
+            int[] last = {0};
+            Thread.currentThread().interrupt();
+            assertThrows(
+                    InterruptedCallException.class,
+                    () -> {
+                        while (last[0] < 100_000) {
+                            keyspace.put(b(String.valueOf(++last[0])), value);
+                        }
+                    });
+            assertTrue(Thread.interrupted());
+            assertNull(keyspace.get(b(String.valueOf(last[0]))));
+            keyspace.put(b(String.valueOf(last[0])), value);
+            assertTrue(keyspace.get(b("1")) != null && keyspace.get(b(String.valueOf(last[0]))) != null);
+        }
     }
 
     @Test
