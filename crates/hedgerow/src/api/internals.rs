@@ -233,7 +233,7 @@ pub fn cluster(bytes: &[u8]) -> Result<()> {
     if !cluster.stripes().is_empty() {
         assemble(
             &[Source::Cluster(&cluster, cluster.all_stripes())],
-            cluster::FILE_PAGES,
+            cluster::PageEnds::Full,
             fetch,
             |_| Ok(1),
         )?;

@@ -9,7 +9,7 @@ use super::*;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::page::Handle;
 use crate::group_filter::Owner;
-use crate::group_filter::cluster::{self, FILE_PAGES};
+use crate::group_filter::cluster::{self, PageEnds};
 use crate::group_filter::multi_level_cuckoo::{Mode, Sizing, hash_of};
 use crate::table::block_index::Builder as _;
 use crate::table::block_index::entropy_coded_trie::three_level::{Builder, Form};
@@ -118,8 +118,8 @@ fn a_cluster() -> Vec<u8> {
     let mut bytes = Vec::new();
     let number = TableId(FILTER_SEED);
     let fetch = |_| unreachable!("all is in memory");
-    let directory = assemble(&sources, FILE_PAGES, fetch, |mut page| {
-        page.resize(FILE_PAGES.most, 0);
+    let directory = assemble(&sources, PageEnds::Full, fetch, |mut page| {
+        page.resize(PageEnds::Full.bytes_max(), 0);
         page_io::seal(&mut page, 0, number, bytes.len() as u64);
         bytes.extend(page);
         Ok(1)

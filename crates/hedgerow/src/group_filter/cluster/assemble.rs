@@ -7,12 +7,12 @@
 //!
 //! Memory: some pages of each source.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::base::error::{Error, Result};
 use crate::base::page::{Page, PageId};
 
-use super::page::{Decoded, Filters, HEAD_BYTES, PageSizes, STRIPE_BYTES, sum};
+use super::page::{Decoded, Filters, HEAD_BYTES, PageEnds, STRIPE_BYTES, sum};
 use super::{Cluster, Columns, Directory, Extent, STRIPES_MAX, Stripe};
 
 /// The source of stripes.
@@ -24,11 +24,14 @@ pub(crate) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// The number of its stripes.
-    pub(super) fn stripes(&self) -> usize {
+    /// Its stripes.
+    pub(super) fn stripes(&self) -> Vec<Stripe> {
         match self {
-            Source::Table(_) => 1,
-            Source::Cluster(_, stripes) => stripes.len(),
+            Source::Table(columns) => vec![columns.stripe],
+            Source::Cluster(cluster, stripes) => {
+                let all = cluster.stripes();
+                stripes.iter().map(|at| all[*at]).collect()
+            }
         }
     }
 
@@ -48,7 +51,7 @@ impl Source<'_> {
 /// resident.
 pub(crate) fn assemble(
     sources: &[Source<'_>],
-    sizes: PageSizes,
+    ends: PageEnds,
     mut fetch: impl FnMut(PageId) -> Result<Page>,
     mut emit: impl FnMut(Vec<u8>) -> Result<usize>,
 ) -> Result<Directory> {
@@ -77,7 +80,7 @@ pub(crate) fn assemble(
         start,
         end: start,
         bytes: HEAD_BYTES,
-        sizes,
+        ends,
     };
     while assembly.fill_page(&mut fetch)? {
         let first = assembly.start as u32;
@@ -215,7 +218,7 @@ struct Feed<'a> {
     cluster: Option<&'a Cluster>,
     /// For each stripe of the cluster the stream that it goes to.
     streams: Vec<Option<usize>>,
-    extents: VecDeque<Extent>,
+    extents: Box<dyn Iterator<Item = Extent> + 'a>,
 }
 
 impl<'a> Feed<'a> {
@@ -224,7 +227,7 @@ impl<'a> Feed<'a> {
         let mut feed = Feed {
             cluster: None,
             streams: Vec::new(),
-            extents: VecDeque::new(),
+            extents: Box::new(std::iter::empty()),
         };
         match source {
             Source::Table(columns) => {
@@ -247,9 +250,8 @@ impl<'a> Feed<'a> {
                 let wanted = || wanted.iter().map(|at| &stripes[*at]);
                 let start = wanted().map(|it| u64::from(it.first)).min();
                 let end = wanted().map(|it| u64::from(it.last)).max();
-                let is_needed = |it: &Extent| start < Some(it.end) && Some(it.start) <= end;
-                let extents = cluster.directory.extents();
-                feed.extents = extents.filter(is_needed).collect();
+                let is_needed = move |it: &Extent| start < Some(it.end) && Some(it.start) <= end;
+                feed.extents = Box::new(cluster.extents().filter(is_needed));
             }
         }
         Ok(feed)
@@ -261,22 +263,21 @@ impl<'a> Feed<'a> {
         all: &mut [Stream],
         fetch: &mut impl FnMut(PageId) -> Result<Page>,
     ) -> Result<bool> {
-        let (Some(cluster), Some(extent)) = (self.cluster, self.extents.pop_front()) else {
+        let (Some(cluster), Some(extent)) = (self.cluster, self.extents.next()) else {
             return Ok(false);
         };
-        let fetched;
-        let bytes = match cluster.resident_page(&extent) {
-            Some(bytes) => bytes,
-            None => {
-                fetched = fetch(cluster.page_id(&extent))?;
-                &fetched[..]
-            }
-        };
-        let page = Decoded::new(bytes, cluster.stripes(), &extent)?;
-        page.for_each(|stripe, columns, filters| match self.streams[stripe] {
+        let streams = &self.streams;
+        let push = |stripe: usize, columns: Range<u64>, filters| match streams[stripe] {
             Some(stream) => all[stream].push(columns.start, filters),
             None => Ok(()),
-        })?;
+        };
+        match &cluster.resident {
+            Some(resident) => resident.for_each(&extent, cluster.stripes(), push)?,
+            None => {
+                let page = fetch(cluster.page_id(&extent))?;
+                Decoded::new(&page, cluster.stripes(), &extent)?.for_each(push)?;
+            }
+        }
         Ok(true)
     }
 }
@@ -291,13 +292,14 @@ struct Assembly<'a> {
     start: u64,
     end: u64,
     bytes: usize,
-    sizes: PageSizes,
+    ends: PageEnds,
 }
 
 impl Assembly<'_> {
     /// Takes columns until the page is full or all are taken. Returns false if nothing is left.
     fn fill_page(&mut self, fetch: &mut impl FnMut(PageId) -> Result<Page>) -> Result<bool> {
-        loop {
+        let end_max = self.ends.end_max(self.start);
+        while self.end < end_max {
             self.begin_streams();
             let here = self.active.iter().map(|at| &self.streams[*at]);
             let borders = here.filter_map(|stream| stream.border(self.end));
@@ -313,7 +315,7 @@ impl Assembly<'_> {
                     added += self.streams[at].next_bytes();
                 }
             }
-            if self.end > self.start && self.bytes + added > self.sizes.most {
+            if self.end > self.start && self.bytes + added > self.ends.bytes_max() {
                 return Ok(true);
             }
             for i in 0..self.active.len() {
@@ -323,17 +325,9 @@ impl Assembly<'_> {
                 }
             }
             self.bytes += added;
-            self.end = border;
-            if self.bytes >= self.sizes.enough && self.is_clean() {
-                return Ok(true);
-            }
+            self.end = border.min(end_max);
         }
-    }
-
-    /// Returns true if no column reaches over the present end of the page.
-    fn is_clean(&self) -> bool {
-        let mut here = self.active.iter().map(|at| &self.streams[*at]);
-        here.all(|stream| stream.start() <= self.end)
+        Ok(true)
     }
 
     /// Returns true if the next column of a stream begins at or before the present end of the page.

@@ -27,6 +27,7 @@ mod directory;
 mod gather;
 mod page;
 mod stored_cluster;
+mod stretches;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -39,16 +40,15 @@ pub(crate) use columns::Builder;
 use columns::Columns;
 use directory::{Directory, TAIL_BYTES, Tail};
 use page::STRIPES_MAX;
-pub(crate) use page::{FILE_PAGES, pages_for};
+pub(crate) use page::{PageEnds, pages_for};
 pub(crate) use stored_cluster::{cluster_number, read_whole};
+use stretches::Stretches;
 
 use std::sync::Arc;
 
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
-use crate::base::page::{
-    DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, Step, TableId, prefetch_bytes,
-};
+use crate::base::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, Step, TableId};
 
 use crate::table::filter::small_bloom;
 
@@ -113,27 +113,9 @@ impl Stripe {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     number: TableId,
-    /// The pages in the file, or those in memory if the cluster is resident.
+    /// The stripes, and the pages in the file unless the cluster is resident.
     directory: Arc<Directory>,
-    pages: Option<Pages>,
-}
-
-/// The pages of a resident cluster, one after the other and without padding. They are smaller than
-/// those of a file, so that few lengths are added up and a probe reads adjacent cache lines.
-#[derive(Debug)]
-struct Pages {
-    bytes: Vec<u8>,
-    /// The place at which each page begins, and the end of the last.
-    starts: Vec<u32>,
-    /// The number of filters of each page.
-    columns: Vec<u32>,
-}
-
-impl Pages {
-    fn of(&self, extent: &Extent) -> &[u8] {
-        let (from, to) = (self.starts[extent.page], self.starts[extent.page + 1]);
-        &self.bytes[from as usize..to as usize]
-    }
+    resident: Option<Stretches>,
 }
 
 impl Cluster {
@@ -142,7 +124,7 @@ impl Cluster {
         Cluster {
             number,
             directory,
-            pages: None,
+            resident: None,
         }
     }
 
@@ -153,29 +135,11 @@ impl Cluster {
         sources: &[Source<'_>],
         fetch: impl FnMut(PageId) -> Result<Page>,
     ) -> Result<Cluster> {
-        let stripes: usize = sources.iter().map(Source::stripes).sum();
-        let sizes = page::resident_pages(stripes);
-        let mut pages = Pages {
-            bytes: Vec::with_capacity(sources.iter().map(Source::bytes).sum()),
-            starts: vec![0],
-            columns: Vec::new(),
-        };
-        let directory = assemble(sources, sizes, fetch, |page| {
-            pages.bytes.extend_from_slice(&page);
-            let end = u32::try_from(pages.bytes.len());
-            pages.starts.push(end.map_err(|_| too_large())?);
-            Ok(1)
-        })?;
-        pages.bytes.shrink_to_fit();
-        for extent in directory.extents() {
-            let page = pages.of(&extent);
-            let decoded = page::Decoded::new(page, &directory.stripes, &extent)?;
-            pages.columns.push(decoded.columns() as u32);
-        }
+        let (directory, resident) = Stretches::of(sources, fetch)?;
         Ok(Cluster {
             number,
             directory: Arc::new(directory),
-            pages: Some(pages),
+            resident: Some(resident),
         })
     }
 
@@ -189,23 +153,20 @@ impl Cluster {
     }
 
     pub(crate) fn is_resident(&self) -> bool {
-        self.pages.is_some()
+        self.resident.is_some()
     }
 
     /// The bytes of all pages.
     pub(crate) fn pages_bytes(&self) -> u64 {
-        match &self.pages {
-            Some(pages) => pages.bytes.len() as u64,
+        match &self.resident {
+            Some(resident) => resident.len() as u64,
             None => self.directory.pages_bytes(),
         }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        let pages = self.pages.as_ref().map_or(0, |pages| {
-            let numbers = pages.starts.capacity() + pages.columns.capacity();
-            pages.bytes.capacity() + numbers * size_of::<u32>()
-        });
-        size_of::<Self>() + self.directory.memory_bytes() + pages
+        let resident = self.resident.as_ref().map_or(0, Stretches::memory_bytes);
+        size_of::<Self>() + self.directory.memory_bytes() + resident
     }
 
     /// Calls `absent_from` with the mark of each table that does not hold a key with this hash.
@@ -218,26 +179,24 @@ impl Cluster {
         marks: &[Option<T>],
         mut absent_from: impl FnMut(T),
     ) -> Result<Step<()>> {
+        if let Some(resident) = &self.resident {
+            let answer = resident.ask(self.stripes(), hash, marks, absent_from);
+            return answer.map(Step::Done);
+        }
         let position = position(hash);
         let Some(extent) = self.directory.extent_at(position) else {
             return Ok(Step::Done(()));
         };
         let stripes = &self.directory.stripes[..];
-        let page = match (&self.pages, page) {
-            (Some(pages), _) => {
-                let columns = pages.columns[extent.page] as usize;
-                page::Decoded::with_columns(pages.of(&extent), stripes, &extent, columns)?
-            }
-            (None, Some(page)) => page::Decoded::new(page, stripes, &extent)?,
-            (None, None) => {
-                let mut asked = stripes.iter().zip(marks).filter(|(_, mark)| mark.is_some());
-                let is_there = asked.any(|(stripe, _)| stripe.covers(position));
-                return Ok(match is_there {
-                    true => Step::Read(self.page_id(&extent)),
-                    false => Step::Done(()),
-                });
-            }
+        let Some(page) = page else {
+            let mut asked = stripes.iter().zip(marks).filter(|(_, mark)| mark.is_some());
+            let is_there = asked.any(|(stripe, _)| stripe.covers(position));
+            return Ok(match is_there {
+                true => Step::Read(self.page_id(&extent)),
+                false => Step::Done(()),
+            });
         };
+        let page = page::Decoded::new(page, stripes, &extent)?;
         page.at(position, |stripe, filter| {
             let probes = stripes[stripe].probes;
             if let Some(mark) = marks[stripe]
@@ -250,17 +209,19 @@ impl Cluster {
     }
 
     /// Prefetches the cache lines that a probe for this hash will read, if the cluster is resident.
+    #[inline]
     pub(crate) fn touch(&self, hash: KeyHash) {
-        let position = position(hash);
-        let extent = self.directory.extent_at(position);
-        let Some(page) = extent.and_then(|extent| self.resident_page(&extent)) else {
-            return;
-        };
-        prefetch_bytes(&page[..page.len().min(page::PREFETCH_BYTES)]);
+        if let Some(resident) = &self.resident {
+            resident.touch(position(hash));
+        }
     }
 
-    fn resident_page(&self, extent: &Extent) -> Option<&[u8]> {
-        Some(self.pages.as_ref()?.of(extent))
+    /// The pages, or the stretches of a resident cluster, in order.
+    fn extents(&self) -> Box<dyn Iterator<Item = Extent> + '_> {
+        match &self.resident {
+            Some(resident) => Box::new(resident.extents()),
+            None => Box::new(self.directory.extents()),
+        }
     }
 
     /// The identity of the page of an extent.
@@ -294,12 +255,8 @@ impl Cluster {
     }
 }
 
-fn too_large() -> Error {
-    Error::corruption("expected at most 4 GiB of filters in one cluster in memory, found more")
-}
-
 /// The pages that belong together, and their positions. It is one page unless a column does not fit
-/// it.
+/// it. In memory it is a stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
     page: usize,

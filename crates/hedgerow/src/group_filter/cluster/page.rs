@@ -15,27 +15,35 @@ use crate::base::page::{TRAILER_BYTES, prefetch_bytes};
 
 use super::{Extent, PAGE_BYTES, Stripe};
 
-/// The sizes of pages, in bytes.
+/// The ends of a cluster's pages.
 #[derive(Clone, Copy)]
-pub(crate) struct PageSizes {
-    /// A page with this many bytes ends where no column reaches over its end.
-    pub(crate) enough: usize,
-    /// The most, unless a single column of each stripe needs more.
-    pub(crate) most: usize,
+pub(crate) enum PageEnds {
+    /// In a file, a page ends where the next columns would not fit it.
+    Full,
+    /// In memory, it ends at the multiples of this power of two positions.
+    Every(u32),
+}
+
+impl PageEnds {
+    /// The last position at which a page that begins at `start` may end, exclusive.
+    pub(super) fn end_max(self, start: u64) -> u64 {
+        match self {
+            PageEnds::Full => u64::MAX,
+            PageEnds::Every(shift) => ((start >> shift) + 1) << shift,
+        }
+    }
+
+    /// The most bytes of a page, unless a single column of each stripe needs more.
+    pub(crate) fn bytes_max(self) -> usize {
+        match self {
+            PageEnds::Full => CAPACITY,
+            PageEnds::Every(_) => usize::MAX,
+        }
+    }
 }
 
 /// The bytes that one page of a file holds.
 const CAPACITY: usize = PAGE_BYTES - TRAILER_BYTES as usize;
-/// A page of a file has as many columns as it holds.
-pub(crate) const FILE_PAGES: PageSizes = PageSizes {
-    enough: CAPACITY + 1,
-    most: CAPACITY,
-};
-/// The size of a page in memory, and what each stripe adds to it: a column and more.
-const RESIDENT_PAGE_BYTES: usize = 1024;
-const RESIDENT_STRIPE_BYTES: usize = 128;
-/// The bytes of a page in memory that are prefetched.
-pub(super) const PREFETCH_BYTES: usize = 1024;
 /// The bytes of the number of stripes.
 pub(super) const HEAD_BYTES: usize = 2;
 /// The bytes that a stripe takes in a page beside its columns.
@@ -43,75 +51,53 @@ pub(super) const STRIPE_BYTES: usize = 2;
 /// The most stripes of a cluster.
 pub(crate) const STRIPES_MAX: usize = 1 << 16;
 
-/// The sizes of pages in memory: a few columns, so that a probe adds up few lengths and reads cache
-/// lines that are near each other.
-pub(super) fn resident_pages(stripes: usize) -> PageSizes {
-    let enough = RESIDENT_PAGE_BYTES + stripes * RESIDENT_STRIPE_BYTES;
-    PageSizes {
-        enough,
-        most: 4 * enough,
-    }
-}
-
 /// The number of pages of a file that hold `bytes` bytes.
 pub(crate) fn pages_for(bytes: usize) -> usize {
     (bytes + TRAILER_BYTES as usize).div_ceil(PAGE_BYTES)
+}
+
+/// The numbers of a page's stripes, and the bytes behind them.
+pub(super) fn split_numbers(page: &[u8]) -> Option<(&[[u8; STRIPE_BYTES]], &[u8])> {
+    let (head, rest) = page.split_first_chunk()?;
+    let count = usize::from(u16::from_le_bytes(*head));
+    let (numbers, rest) = rest.split_at_checked(count * STRIPE_BYTES)?;
+    Some((numbers.as_chunks().0, rest))
 }
 
 /// A page, divided into its parts.
 pub(super) struct Decoded<'a> {
     stripes: &'a [Stripe],
     extent: Extent,
-    numbers: &'a [u8],
+    numbers: &'a [[u8; STRIPE_BYTES]],
     lengths: &'a [u8],
     filters: &'a [u8],
 }
 
 impl<'a> Decoded<'a> {
     pub(super) fn new(page: &'a [u8], stripes: &'a [Stripe], extent: &Extent) -> Result<Self> {
+        let (numbers, rest) = split_numbers(page).ok_or_else(|| too_short(page.len()))?;
+        let mut decoded = Decoded {
+            stripes,
+            extent: *extent,
+            numbers,
+            lengths: &[],
+            filters: &[],
+        };
         let mut columns = 0;
-        for part in Decoded::with_columns(page, stripes, extent, 0)?.parts() {
+        for part in decoded.parts() {
             let (_, range) = part?;
             columns += range.end - range.start;
         }
         let columns = usize::try_from(columns).unwrap_or(usize::MAX);
-        Decoded::with_columns(page, stripes, extent, columns)
-    }
-
-    /// A page whose number of filters is known.
-    pub(super) fn with_columns(
-        page: &'a [u8],
-        stripes: &'a [Stripe],
-        extent: &Extent,
-        columns: usize,
-    ) -> Result<Self> {
-        let parts = || {
-            let (head, rest) = page.split_first_chunk()?;
-            let count = usize::from(u16::from_le_bytes(*head));
-            let (numbers, rest) = rest.split_at_checked(count * STRIPE_BYTES)?;
-            let (lengths, filters) = rest.split_at_checked(columns)?;
-            Some((numbers, lengths, filters))
-        };
-        let (numbers, lengths, filters) = parts().ok_or_else(|| too_short(page.len()))?;
-        Ok(Decoded {
-            stripes,
-            extent: *extent,
-            numbers,
-            lengths,
-            filters,
-        })
-    }
-
-    /// The number of its filters.
-    pub(super) fn columns(&self) -> usize {
-        self.lengths.len()
+        let parts = rest.split_at_checked(columns);
+        (decoded.lengths, decoded.filters) = parts.ok_or_else(|| too_short(page.len()))?;
+        Ok(decoded)
     }
 
     /// The stripes of the page, with their columns in it.
     fn parts(&self) -> impl Iterator<Item = Result<(usize, Range<u64>)>> + use<'a> {
         let (stripes, extent) = (self.stripes, self.extent);
-        let (numbers, _) = self.numbers.as_chunks::<STRIPE_BYTES>();
-        numbers.iter().map(move |number| {
+        self.numbers.iter().map(move |number| {
             let number = usize::from(u16::from_le_bytes(*number));
             let stripe = stripes.get(number).ok_or_else(|| {
                 Error::corruption(format!(
@@ -221,7 +207,7 @@ pub(super) fn sum(lengths: &[u8]) -> usize {
     sum as usize
 }
 
-fn too_short(found: usize) -> Error {
+pub(super) fn too_short(found: usize) -> Error {
     Error::corruption(format!(
         "expected a page of a cluster that holds its filters, found {found} bytes"
     ))

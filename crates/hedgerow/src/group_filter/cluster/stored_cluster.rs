@@ -18,7 +18,7 @@ use crate::table::paged_file::{PagedFile, TableContext};
 use hedgerow_io::{RandomRead, ReadMode, Storage};
 
 use super::{
-    Cluster, Directory, FILE_PAGES, PAGE_BYTES, Source, TAIL_BYTES, Tail, assemble, pages_for,
+    Cluster, Directory, PAGE_BYTES, PageEnds, Source, TAIL_BYTES, Tail, assemble, pages_for,
 };
 
 /// The bytes of one write, and of one read from each cluster that becomes part of another.
@@ -393,7 +393,7 @@ pub(crate) fn write(
     let (mut stored, mut offset) = (Vec::with_capacity(PIECE_BYTES), 0);
     let directory = assemble(
         sources,
-        FILE_PAGES,
+        PageEnds::Full,
         |id| fetch.page(id),
         |mut page| {
             let pages = pages_for(page.len());

@@ -54,7 +54,7 @@ fn paged(
     fetch: impl FnMut(PageId) -> Result<Page>,
 ) -> (Cluster, Vec<u8>) {
     let mut bytes = Vec::new();
-    let directory = assemble(sources, FILE_PAGES, fetch, |page| {
+    let directory = assemble(sources, PageEnds::Full, fetch, |page| {
         let pages = pages_for(page.len());
         let end = bytes.len() + pages * PAGE_BYTES;
         bytes.extend(page);
@@ -171,7 +171,7 @@ fn a_cluster_of_clusters_is_that_of_their_tables() {
     let joined = Cluster::resident(TableId(56), &parts, reads(&bytes)).unwrap();
     let at_once = cluster(57, &sources);
     assert_eq!(joined.directory, at_once.directory);
-    assert!(joined.pages.unwrap().bytes == at_once.pages.as_ref().unwrap().bytes);
+    assert!(joined.resident.as_ref().unwrap() == at_once.resident.as_ref().unwrap());
 
     // A stripe that is left out does not matter to the others.
     let some = paged(53, &[Source::Cluster(&at_once, vec![7, 1])], no_fetch);

@@ -44,9 +44,15 @@ const POWERS: [u64; PROBES_MAX as usize] = {
 /// The bits that some powers give a key, from the low half of its hash.
 #[inline]
 fn bits(low: u64, filter_bytes: usize, powers: &[u64]) -> impl Iterator<Item = usize> {
-    let filter_bits = filter_bytes as u128 * 8;
     let words = powers.iter().map(move |power| low.wrapping_mul(*power));
-    words.map(move |word| ((u128::from(word) * filter_bits) >> 64) as usize)
+    scaled(words, filter_bytes)
+}
+
+/// The bits that words name in a filter.
+#[inline]
+fn scaled(words: impl Iterator<Item = u64>, filter_bytes: usize) -> impl Iterator<Item = usize> {
+    let filter_bits = filter_bytes as u64 * 8;
+    words.map(move |word| ((u128::from(word) * u128::from(filter_bits)) >> 64) as usize)
 }
 
 /// Adds a key to a filter.
@@ -63,13 +69,40 @@ const PROBES_TOGETHER: usize = 4;
 /// Returns true if a key may be in a filter. A filter without bytes holds none.
 #[inline]
 pub(crate) fn may_hold(filter: &[u8], low: u64, probes: u8) -> bool {
-    let is_set = |bit: usize| filter[bit / 8] >> (bit % 8) & 1 == 1;
-    if filter.is_empty() {
-        return false;
+    Bits::of(low).are_in(filter, probes)
+}
+
+/// The bits of a key, to be looked up in many filters.
+pub(crate) struct Bits {
+    low: u64,
+    /// The words of those that are looked at first. A filter's size scales them.
+    first: [u64; PROBES_TOGETHER],
+}
+
+impl Bits {
+    #[inline]
+    pub(crate) fn of(low: u64) -> Bits {
+        Bits {
+            low,
+            first: std::array::from_fn(|at| low.wrapping_mul(POWERS[at])),
+        }
     }
-    let (first, rest) = POWERS[..usize::from(probes)].split_at(PROBES_TOGETHER.min(probes.into()));
-    let has_first = bits(low, filter.len(), first).fold(true, |all, bit| all & is_set(bit));
-    has_first && bits(low, filter.len(), rest).all(is_set)
+
+    /// Returns true if a filter may hold the key. A filter without bytes holds none.
+    #[inline]
+    pub(crate) fn are_in(&self, filter: &[u8], probes: u8) -> bool {
+        let is_set = |bit: usize| filter[bit / 8] >> (bit % 8) & 1 == 1;
+        let probes = usize::from(probes);
+        if filter.is_empty() {
+            return false;
+        }
+        if probes < PROBES_TOGETHER {
+            return bits(self.low, filter.len(), &POWERS[..probes]).all(is_set);
+        }
+        let first = scaled(self.first.into_iter(), filter.len());
+        first.fold(true, |all, bit| all & is_set(bit))
+            && bits(self.low, filter.len(), &POWERS[PROBES_TOGETHER..probes]).all(is_set)
+    }
 }
 
 #[cfg(test)]

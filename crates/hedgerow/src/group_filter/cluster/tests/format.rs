@@ -19,7 +19,7 @@ fn the_documented_example_is_what_is_written() {
     let eight = columns(8, &hashes(&["hawthorn"]), 16.0);
     let sources = [Source::Table(&five), Source::Table(&eight)];
     let mut pages = Vec::new();
-    let directory = assemble(&sources, FILE_PAGES, no_fetch, |page| {
+    let directory = assemble(&sources, PageEnds::Full, no_fetch, |page| {
         pages.extend(page);
         Ok(1)
     });
