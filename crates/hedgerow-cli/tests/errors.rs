@@ -182,7 +182,11 @@ fn errors_of_the_engine_name_flags_and_commands() {
             "{line}: {said}"
         );
     }
-    assert!(run(&place, "compact --db db --keyspace sorted").status.success());
+    assert!(
+        run(&place, "compact --db db --keyspace sorted")
+            .status
+            .success()
+    );
     let tables = support::files(&place.db().join("tables"));
     let table = tables[0].to_str().unwrap();
     let output = place.run("ingest", &["--keyspace", "sorted", table]);
