@@ -210,11 +210,11 @@ pub unsafe extern "C" fn hg_batch_commit(
         let batch = BATCHES.get(number(batch))?;
         let mut held = batch.lock()?;
         let (db, batch) = &mut *held;
-        if db.writes_wait() {
-            let waiting = db.clone();
-            wait(move || Ok(waiting.wait_for_memory()?))?;
-        }
         if batch.bytes() < LONG_BATCH_BYTES {
+            while db.writes_wait() {
+                let waiting = db.clone();
+                wait(move || Ok(waiting.wait_for_memory()?))?;
+            }
             return Ok(batch.commit_and_clear(how)?);
         }
         let mut taken = std::mem::replace(batch, db.batch());

@@ -15,7 +15,7 @@ use crate::types::{call, durability, expiry, hg_bytes, hg_code, hg_error, hg_key
 /// the progress function of the thread may end that.
 fn for_writing(handle: *mut hg_keyspace) -> Result<Held<Keyspace>, Failure> {
     let keyspace = keyspace(handle)?;
-    if keyspace.writes_wait() {
+    while keyspace.writes_wait() {
         let waiting = Keyspace::clone(&keyspace);
         wait(move || Ok(waiting.wait_for_memory()?))?;
     }

@@ -31,7 +31,8 @@ pub fn wait_for<R: Send + 'static>(
             Ok(result) => return result,
             Err(RecvTimeoutError::Timeout) if go_on() => {}
             Err(RecvTimeoutError::Timeout) => {
-                let message = "the caller stopped waiting; the call ends in the background";
+                let message = "the caller stopped waiting; a call that has begun ends in the background, a write \
+                     that waited for memory does not begin";
                 return Err(Failure::new(ErrorKind::Cancelled, message));
             }
             Err(RecvTimeoutError::Disconnected) => unreachable!("`run` returns after every panic"),

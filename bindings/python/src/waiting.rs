@@ -78,9 +78,9 @@ pub(crate) fn wait<R: Send + 'static>(
 /// written.
 #[inline]
 pub(crate) fn wait_for_memory(py: Python<'_>, db: &engine::Db) -> PyResult<()> {
-    if !db.writes_wait() {
-        return Ok(());
+    while db.writes_wait() {
+        let db = db.clone();
+        wait(py, None, move |_| db.wait_for_memory())?;
     }
-    let db = db.clone();
-    wait(py, None, move |_| db.wait_for_memory())
+    Ok(())
 }

@@ -213,7 +213,8 @@ impl Harness {
             poisoned: false,
         };
         let ops = match trouble {
-            Trouble::NoMerges => self.random.range(1, 8),
+            // Enough for a table at the next opening, most of the time.
+            Trouble::NoMerges => self.random.range(4, 24),
             _ => self.random.skewed(300) + 10,
         };
         self.begin(trouble, ops);

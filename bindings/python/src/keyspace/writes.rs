@@ -167,7 +167,7 @@ impl Keyspace {
 
     /// The time when a value expires, in seconds since 1970; `None` is never.
     fn expiry(&self, py: Python<'_>, key: Bytes<'_>) -> PyResult<Option<f64>> {
-        let (keyspace, bytes) = (self.for_writing(py)?, &*key);
+        let (keyspace, bytes) = (self.engine()?, &*key);
         match py.detach(|| keyspace.expiry(bytes)).or_raise()? {
             Some(expiry) => Ok(timestamp(expiry)),
             None => Err(key.missing()),

@@ -29,7 +29,7 @@ mod guessing;
 mod old_log;
 mod tables;
 
-use guessing::{guess, guess_partitioning};
+use guessing::{guess, guess_from_log, guess_partitioning};
 use tables::FoundTable;
 pub use tables::Missing;
 
@@ -71,7 +71,7 @@ pub struct RepairReport {
     pub entries: u64,
     /// Keyspaces whose names and layouts the old manifest still had.
     pub keyspaces_known: usize,
-    /// Keyspaces known from tables only; they are named `keyspace-N`.
+    /// Keyspaces known from tables or from the log only; they are named `keyspace-N`.
     pub keyspaces_guessed: usize,
     /// Damaged files, now in the directory `lost`, with the damage.
     pub lost: Vec<(PathBuf, String)>,
@@ -196,7 +196,8 @@ fn describe(
     state.places = known.places.clone();
     let mut keyspaces: BTreeMap<KeyspaceId, KeyspaceDescription> = known.keyspaces.clone();
     let log_root = known.places.log_root(dir);
-    let log = partitions_in_log(storage, &log_root)?;
+    let log_start = log_start(known, storage, &log_root)?;
+    let log = partitions_in_log(storage, &log_root, log_start)?;
     report.keyspaces_known = keyspaces.len();
     for table in tables {
         let id = KeyspaceId(table.meta.keyspace);
@@ -209,6 +210,7 @@ fn describe(
             keyspace.partitions.push(partition);
         }
     }
+    guess_from_log(known, &log, &mut keyspaces);
     for (&id, keyspace) in &mut keyspaces {
         if !known.keyspaces.contains_key(&id) {
             report.keyspaces_guessed += 1;
@@ -236,9 +238,7 @@ fn describe(
     let places: Vec<PathBuf> = known.places.all(dir).map(|(_, dir)| dir).collect();
     let next_table = tables::next_number(storage, &places)?;
     number_above(known, tables, &log, next_table, &mut state)?;
-    state.apply(&Change::LogStart {
-        segment: log_start(known, storage, &log_root)?,
-    })?;
+    state.apply(&Change::LogStart { segment: log_start })?;
     Ok(state)
 }
 
@@ -256,7 +256,7 @@ fn number_above(
     state.apply(&Change::Numbered { last })?;
     let above = |ids: &mut dyn Iterator<Item = u64>| ids.max().map_or(0, |id| id + 1);
     let next_keyspace = above(&mut state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
-    // A partition without tables cannot be told from a dropped one, and is passed over.
+    // A known partition without tables cannot be told from a dropped one, and is passed over.
     let partitions = state.trees.keys().chain(log.keys());
     let next_partition = above(&mut partitions.map(|id| u64::from(id.0))) as u32;
     state.apply(&Change::Counters {
@@ -269,11 +269,11 @@ fn number_above(
 /// The smallest and the largest key in the log of each partition.
 type KeysInLog = BTreeMap<PartitionId, (Vec<u8>, Vec<u8>)>;
 
-fn partitions_in_log(storage: &dyn Storage, dir: &Path) -> Result<KeysInLog> {
+fn partitions_in_log(storage: &dyn Storage, dir: &Path, start: u32) -> Result<KeysInLog> {
     let log = log_dir(dir);
     let mut found = KeysInLog::new();
     for file in storage.list(&log).map_err(|e| Error::io("list", &log, e))? {
-        let Some(number) = segment_number(&file.name) else {
+        let Some(number) = segment_number(&file.name).filter(|number| *number >= start) else {
             continue;
         };
         let mut reader = SegmentReader::open(storage, &log.join(&file.name), number)?;

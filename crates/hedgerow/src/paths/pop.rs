@@ -55,7 +55,7 @@ pub(crate) fn pop(engine: &Handle, cell: &Arc<KeyspaceCell>, end: End) -> Result
                 ahead.reach(cell.facts.order.borrow(&key, &mut scratch));
                 return Ok(Some((key, value)));
             }
-            Ok(_) => ahead.entries.clear(),
+            Ok(Outcome::Rerouted | Outcome::Changed | Outcome::WouldWait) => ahead.entries.clear(),
             Err(error) => {
                 ahead.entries.clear();
                 return Err(error);

@@ -1,12 +1,12 @@
 //! Opening a database: lock, manifest, tables, log, in this order.
 //!
-//! Recovery reads the log twice. The first pass ([`survey::survey`]) changes nothing: it finds the
-//! end of the log and refuses damage. The second pass replays the writes that are not in tables
-//! yet. It flushes whenever the memtables are full, so that the budget holds, and merges runs of a
-//! full level 0. At its end everything is in tables. Few writes stay in memtables instead, and
-//! their records are copied into a new log (`copy`). One edit of the manifest names all tables and
-//! begins the log with a new segment; then the old segments are free. A crash at any moment leaves
-//! the old log in force.
+//! Recovery reads the log twice or three times. The first pass ([`survey::survey`]) changes
+//! nothing: it finds the end of the log and refuses damage. The second pass replays the writes that
+//! are not in tables yet. It flushes whenever the memtables are full, so that the budget holds, and
+//! merges runs of a full level 0. At its end all writes are in tables. If they are few, they stay
+//! in memtables instead, and a third pass copies their records into a new log (`copy`). One edit of
+//! the manifest names all tables and begins the log with a new segment; then the old segments are
+//! free. A crash at any moment leaves the old log in force.
 //!
 //! There is one edit because recovery does not make the log durable that an earlier process failed
 //! to sync: the system may have it in memory alone, whatever later syncs report. If the tables of

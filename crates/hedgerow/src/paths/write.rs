@@ -223,10 +223,10 @@ pub(crate) fn waits(engine: &Engine) -> bool {
 /// Waits as long as a write that begins now waits for a flush.
 pub(crate) fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
     engine.writer()?;
-    match waits(engine) {
-        true => wait::for_memory(engine),
-        false => Ok(()),
+    if waits(engine) {
+        wait::for_memory(engine)?;
     }
+    engine.check_open()
 }
 
 /// Delays the write while the background work is behind. Returns false if it is to be made at once

@@ -5,7 +5,8 @@ use hedgerow::{Db, Design, Keyspace, Layout};
 
 use crate::support::{Contents, builder, key, open, plain, value};
 
-/// Opens a database again and again and checks all keys. Each time its log has a put and a delete.
+/// Opens a database again and again and checks all keys. Each time its log has a delete and a put
+/// that is too large for recovery to leave it in the log.
 fn kill_after_each_open(layout: Layout, design: &str) {
     let design: Design = design.parse().unwrap();
     let mut disk = SimStorage::new(1);
@@ -25,17 +26,23 @@ fn kill_after_each_open(layout: Layout, design: &str) {
             );
         }
     };
+    let mut runs_max = 0;
     for i in 0..200 {
         let db = open(&disk);
         let keyspace = keyspace(&db);
         check(&keyspace, &expected, i);
-        keyspace.put(key(i % 50), value(i)).unwrap();
-        expected.insert(key(i % 50), value(i));
+        let level0 = &db.stats().keyspaces[0].levels[0];
+        runs_max = runs_max.max(level0.runs);
+        let value = [value(i), vec![i as u8; 7_000]].concat();
+        keyspace.put(key(i % 50), &value).unwrap();
+        expected.insert(key(i % 50), value);
         keyspace.delete(key(i * 7 % 50)).unwrap();
         expected.remove(&key(i * 7 % 50));
         // Nothing in the background has had a turn.
         disk = disk.kill();
     }
+    // Recovery joins two runs where a group has 64.
+    assert!(runs_max >= 63, "{design}: {runs_max} runs");
     let db = open(&disk);
     keyspace(&db).wait_until_merged().unwrap();
     check(&keyspace(&db), &expected, 200);

@@ -1,7 +1,7 @@
 //! The log: what survives, in which order, and how long the log gets.
 
-use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
+use hedgerow::io::{Environment, Storage};
 use hedgerow::{Db, Design, Durability, ErrorKind, Layout};
 
 use crate::support::{
@@ -271,6 +271,87 @@ fn recovery_replays_what_is_not_flushed_and_keeps_few_entries_in_memory() {
     let db = open(&disk.crash());
     assert_eq!(db.stats().keyspaces[0].memtable_entries, 0);
     assert_eq!(contents(&plain(&db)).len(), 230);
+}
+
+/// Ten keyspaces with a few values each, of which the log alone has some.
+fn few_of_many(disk: &SimStorage, compresses: bool) -> Vec<String> {
+    let names: Vec<String> = (0..10).map(|i| format!("k{i}")).collect();
+    let builder = builder(disk).log_segment_bytes(4 << 10);
+    let db = builder.compress_log(compresses).open().unwrap();
+    let create = |name: &String| db.keyspace(name, Layout::sorted()).unwrap();
+    let keyspaces: Vec<_> = names.iter().map(create).collect();
+    for i in 0..20 {
+        // The second operation of a half of the batches is flushed soon.
+        let mut batch = db.batch();
+        for keyspace in [&keyspaces[i % 9], &keyspaces[9]] {
+            batch.put(keyspace, key(i as u64), [i as u8; 900]).unwrap();
+        }
+        batch.commit(Durability::Buffered).unwrap();
+        if i == 10 {
+            keyspaces[9].flush().unwrap();
+        }
+    }
+    db.sync().unwrap();
+    names
+}
+
+fn check_few_of_many(db: &Db, names: &[String]) {
+    for i in 0..20 {
+        for name in [&names[i % 9], &names[9]] {
+            let keyspace = db.existing_keyspace(name).unwrap();
+            let found = keyspace.get(key(i as u64)).unwrap();
+            assert_eq!(found.as_deref(), Some(&[i as u8; 900][..]), "{name} {i}");
+        }
+    }
+}
+
+#[test]
+fn copies_in_the_new_log_roll_over_segments_compressed_or_not() {
+    for compresses in [false, true] {
+        let disk = SimStorage::new(15);
+        let names = few_of_many(&disk, compresses);
+        let mut disk = disk.crash();
+        for again in [compresses, !compresses, compresses] {
+            let builder = builder(&disk).log_segment_bytes(4 << 10);
+            let db = builder.compress_log(again).open().unwrap();
+            assert_eq!(
+                db.verify().unwrap().tables,
+                1,
+                "only what was flushed before"
+            );
+            check_few_of_many(&db, &names);
+            disk = disk.crash();
+        }
+        // A slot that is made afterwards begins behind the copies.
+        let db = open(&disk);
+        db.create_slot("after", 1 << 20).unwrap();
+        let keyspace = db.existing_keyspace("k0").unwrap();
+        keyspace.put("new", "1").unwrap();
+        db.sync().unwrap();
+        let db = open(&disk.crash());
+        check_few_of_many(&db, &names);
+    }
+}
+
+#[test]
+fn a_repair_without_the_manifest_finds_what_recovery_has_copied() {
+    let disk = SimStorage::new(16);
+    let names = few_of_many(&disk, false);
+    let disk = disk.crash();
+    drop(builder(&disk).log_segment_bytes(4 << 10).open().unwrap());
+    let disk = disk.kill();
+    disk.remove(std::path::Path::new(DIR).join("MANIFEST").as_path())
+        .unwrap();
+    let report = hedgerow::repair_with(builder(&disk)).unwrap();
+    assert!(report.missing.is_empty(), "{report:?}");
+    let db = open(&disk);
+    let found: u64 = db
+        .stats()
+        .keyspaces
+        .iter()
+        .map(|it| it.memtable_entries + it.levels.iter().map(|level| level.entries).sum::<u64>())
+        .sum();
+    assert_eq!(found, 40, "{names:?}");
 }
 
 #[test]

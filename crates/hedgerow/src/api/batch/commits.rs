@@ -31,8 +31,9 @@ impl Batch {
     }
 
     /// Commits as [`Batch::commit_and_clear`] does, buffered, if it need not wait, for callers that
-    /// must not. Returns false if it would have to wait: for memory, for a segment of the log, for
-    /// the commit of another thread, for a keyspace that is cleared or dropped. Nothing is written
+    /// must not. Returns false if it would have to wait: for memory, for merges that are behind, for
+    /// a segment of the log, for the commit of another thread, for a keyspace that is cleared or
+    /// dropped. Nothing is written
     /// then, and the batch keeps its operations; [`Batch::commit`] on another thread waits.
     /// Cost: reads and syncs no file. Copies each operation twice, so a large batch takes long.
     ///
@@ -54,8 +55,16 @@ impl Batch {
     /// As [`Batch::commit`].
     pub fn try_commit(&mut self) -> Result<bool> {
         self.engine.writer()?;
-        let committed = self.is_empty()
-            || self.attempt(None, Durability::Buffered, true)? == Outcome::Committed;
+        let mut outcome = Outcome::Committed;
+        if !self.is_empty() {
+            outcome = self.attempt(None, Durability::Buffered, true)?;
+            if outcome == Outcome::Rerouted {
+                // That holds unless a keyspace is being cleared or dropped now.
+                self.route_again(self.engine.routing_epoch_at_once())?;
+                outcome = self.attempt(None, Durability::Buffered, true)?;
+            }
+        }
+        let committed = outcome == Outcome::Committed;
         if committed {
             self.clear();
         }
@@ -90,8 +99,9 @@ impl Batch {
             let unchanged = check.as_ref().map(Unchanged::Basis);
             match self.attempt(unchanged, durability, false)? {
                 Outcome::Committed => return Ok(()),
-                Outcome::Rerouted => self.route_again()?,
-                Outcome::Changed | Outcome::WouldWait => {}
+                Outcome::Rerouted => self.route_again(self.engine.routing_epoch())?,
+                Outcome::Changed => {}
+                Outcome::WouldWait => unreachable!("a commit that may wait waits"),
             }
         }
     }
@@ -122,10 +132,9 @@ impl Batch {
         write::commit(&self.engine, &ops, &self.payload, condition, durability)
     }
 
-    /// Routes all operations again, because a keyspace was cleared or dropped since they were
-    /// added.
-    fn route_again(&mut self) -> Result<()> {
-        self.routing_epoch = self.engine.routing_epoch();
+    /// Routes all operations again, for an epoch, because a keyspace was cleared or dropped since
+    /// they were added.
+    fn route_again(&mut self, epoch: u64) -> Result<()> {
         let mut payload = Payload::new();
         for (op, route) in self.payload.iter().zip(&mut self.routes) {
             let cell = &self.keyspaces[route.keyspace];
@@ -136,6 +145,8 @@ impl Batch {
             payload.push(route.partition.id, op.tag, op.user_key, op.value);
         }
         self.payload = payload;
+        // Not before: after an error the next commit must find the same.
+        self.routing_epoch = epoch;
         Ok(())
     }
 }

@@ -1,28 +1,52 @@
 //! Keyspaces that the manifest does not tell of, guessed from their tables and the log.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::KeysInLog;
 use super::tables::{FoundTable, guessed_name};
-use crate::base::entry::{KeyHash, KeyspaceId};
+use crate::base::entry::{KeyHash, KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::key_order;
-use crate::base::options::{Design, Layout, Partitioning};
+use crate::base::options::{Design, KeyOrder, Layout, Partitioning};
 use crate::design::merge_policy;
 use crate::table::Footer;
 use crate::tree::partition;
 use crate::tree::version::edit::KeyspaceDescription;
+use crate::tree::version::state::State;
 
 /// A keyspace that is known from its tables only.
 pub(super) fn guess(id: KeyspaceId, footer: &Footer) -> KeyspaceDescription {
+    guess_with(id, footer.key_order, footer.hash_seed)
+}
+
+fn guess_with(id: KeyspaceId, order: KeyOrder, seed: u64) -> KeyspaceDescription {
     let design = Design::default();
     let depth = merge_policy::policy(&design.policy).depth() as u8;
     let layout = Layout {
-        order: footer.key_order,
+        order,
         ..Layout::default()
     };
     let name = guessed_name(id);
-    KeyspaceDescription::new(name, (layout, design), footer.hash_seed, Vec::new(), depth)
+    KeyspaceDescription::new(name, (layout, design), seed, Vec::new(), depth)
+}
+
+/// Adds a sorted keyspace for each partition that the log alone has, if the readable part of the
+/// manifest ends before its creation. Whether it was dropped is not known.
+pub(super) fn guess_from_log(
+    known: &State,
+    log: &KeysInLog,
+    keyspaces: &mut BTreeMap<KeyspaceId, KeyspaceDescription>,
+) {
+    let described: BTreeSet<_> = keyspaces.values().flat_map(|it| &it.partitions).collect();
+    let is_new = |id: &&PartitionId| id.0 >= known.next_partition && !described.contains(id);
+    let found: Vec<PartitionId> = log.keys().filter(is_new).copied().collect();
+    let above = keyspaces.keys().next_back().map_or(0, |id| id.0 + 1);
+    for (id, partition) in (above.max(known.next_keyspace)..).zip(found) {
+        let id = KeyspaceId(id);
+        let mut keyspace = guess_with(id, KeyOrder::Sorted, 0);
+        keyspace.partitions.push(partition);
+        keyspaces.insert(id, keyspace);
+    }
 }
 
 /// The partitioning that puts every known key into the partition where it was found. The partitions

@@ -2,7 +2,7 @@
 //! one.
 //!
 //! Nothing is hashed again. Filters are copied in the order of positions, so each source is read
-//! once from front to back. A page ends where the next columns would not fit it. In a file, a
+//! once from front to back. In a file, a page ends where the next columns would not fit it, and a
 //! single column that does not fit a page takes several pages, which belong together.
 //!
 //! Memory: some pages of each source.
@@ -32,6 +32,14 @@ impl Source<'_> {
                 let all = cluster.stripes();
                 stripes.iter().map(|at| all[*at]).collect()
             }
+        }
+    }
+
+    /// A bound of the bytes of its filters, which no stripe of a damaged cluster can exceed.
+    pub(super) fn bytes_max(&self) -> usize {
+        match self {
+            Source::Table(columns) => columns.bytes() as usize,
+            Source::Cluster(cluster, _) => cluster.pages_bytes() as usize,
         }
     }
 

@@ -73,7 +73,7 @@ impl Stretches {
     ) -> Result<(Directory, Stretches)> {
         let stripes: Vec<Stripe> = sources.iter().flat_map(Source::stripes).collect();
         let bytes = sources.iter().map(Source::bytes).sum();
-        let (shift, first) = width(&stripes, bytes);
+        let (shift, first) = width(&stripes, sources.iter().map(Source::bytes_max).sum());
         let mut all = Stretches {
             bytes: Vec::with_capacity(bytes),
             starts: vec![0],

@@ -3,15 +3,16 @@
 //! Otherwise each tree with a write would get a table: a file, its sync, and a run of level 0. The
 //! copies need one sync together, and the memtables stay as the replay has filled them.
 //!
-//! The copies keep their numbers. Until an edit puts the new log in force, none of its records says
-//! that anything is durable. So a crash before that edit leaves the old log, which ends without a
-//! seal: the next recovery does not look behind that end.
+//! The copies keep their numbers. The old log ends without a seal, so the replay of a log stops
+//! there, and does not reach the copies. Recovery then looks behind that end for records that say
+//! that the log was durable further on: the copies say that nothing is. So a crash before the edit
+//! that puts the new log in force leaves the old one. No other record is written before that edit.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::entry::SeqNo;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::tree::engine::{Catalog, CommitState, Engine, Writer};
 use crate::tree::partition::Partition;
 use crate::tree::wal::payload::{Op, logged};
@@ -22,13 +23,21 @@ use super::survey::Survey;
 /// The bytes of log that are copied in place of one table: a device writes about that many in the
 /// time of a table's sync.
 const BYTES_PER_TABLE: u64 = 256 << 10;
+/// The part of the memory of active memtables up to which a memtable stays. A larger one would be
+/// flushed soon, and so be written twice.
+const MEMTABLE_SHARE: u64 = 16;
 
-/// Returns true if the memtables are to stay: they hold `bytes` of entries, in records of
-/// `record_bytes`. Larger memtables would be flushed soon, and written twice then.
-pub(super) fn are_few(engine: &Engine, catalog: &Catalog, bytes: u64, record_bytes: u64) -> bool {
+/// Returns true if the memtables that hold the records of `record_bytes` are to stay.
+pub(super) fn are_few(
+    engine: &Engine,
+    writer: &Writer,
+    catalog: &Catalog,
+    record_bytes: u64,
+) -> bool {
     let trees = catalog.partitions.values();
     let tables = trees.filter(|it| !it.tree().active.is_empty()).count() as u64;
-    bytes <= engine.memory.plan().active() / 2 && record_bytes <= tables * BYTES_PER_TABLE
+    let per_table = BYTES_PER_TABLE.min(engine.memory.plan().active() / MEMTABLE_SHARE);
+    record_bytes <= (tables * per_table).min(writer.log_bytes_max / 2)
 }
 
 /// The partition of an operation that no table has; `None` if a table has it, or the partition is
@@ -43,18 +52,28 @@ pub(super) fn only_in_log<'a>(
 }
 
 /// Copies the records with operations that no table has, and makes the copies durable. Counts the
-/// memtables that hold these operations as active.
+/// memtables that hold these operations as active. `operations` is their number.
 /// Cost: reads the log once more; one sync.
 pub(super) fn into_new_log(
     engine: &Engine,
     writer: &Writer,
     survey: &Survey,
     catalog: &Catalog,
+    operations: u64,
 ) -> Result<()> {
     let mut state = writer.commit();
+    let mut copied = 0;
     survey.each_record(&*engine.environment.storage, |_, record| {
-        copy(writer, &mut state, catalog, record)
+        copied += copy(writer, &mut state, catalog, record)?;
+        Ok(())
     })?;
+    // The edit frees the old log.
+    if copied != operations {
+        return Err(Error::corruption(format!(
+            "expected the {operations} operations of the log that were read before, found {copied}"
+        ))
+        .at(&survey.dir, None));
+    }
     let end = state.tail.position();
     drop(state);
     for partition in catalog.partitions.values() {
@@ -64,21 +83,22 @@ pub(super) fn into_new_log(
     writer.log.sync_through(end)
 }
 
-/// Copies a record, if it has an operation that no table has.
+/// Copies a record, if it has an operation that no table has. Returns the number of these.
 fn copy(
     writer: &Writer,
     state: &mut CommitState,
     catalog: &Catalog,
     record: &Record<'_>,
-) -> Result<()> {
+) -> Result<u64> {
     let mut partitions = Vec::new();
     for (seqno, op) in record.numbered_ops() {
         if let Some(partition) = only_in_log(catalog, &op?, seqno) {
             partitions.push((partition, seqno));
         }
     }
-    if partitions.is_empty() {
-        return Ok(());
+    let count = partitions.len() as u64;
+    if count == 0 {
+        return Ok(0);
     }
     let log = &writer.log;
     let payload = logged(record.payload, log.compresses);
@@ -101,5 +121,5 @@ fn copy(
     }
     let filled = log.write(&place, &payload, ops, first)?;
     filled.into_iter().for_each(|filled| filled.write_back());
-    Ok(())
+    Ok(count)
 }

@@ -1,6 +1,7 @@
-//! The last steps of recovery: the writes that only the log has go into tables or into a new log,
-//! which begins.
+//! The last steps of recovery: the writes that only the log has go into tables or into the new log,
+//! and the new log is put in force.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use hedgerow_io::Storage;
@@ -14,7 +15,7 @@ use crate::paths::compaction::merge_tables::merge_tables;
 use crate::paths::compaction::unsynced::Unsynced;
 use crate::paths::flush;
 use crate::table::Table;
-use crate::tree::engine::{Catalog, Engine};
+use crate::tree::engine::{Catalog, Engine, Writer};
 use crate::tree::memtable::{Memtable, RANGES_MAX};
 use crate::tree::partition::Partition;
 use crate::tree::version::edit::Change;
@@ -90,9 +91,13 @@ pub(super) fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> 
     let Some(writer) = &engine.writer else {
         return Ok(replayed);
     };
-    let are_few = copy::are_few(engine, &catalog, bytes, record_bytes);
-    if replayed.edit.is_empty() && are_few && !writer.manifest().state().feed.is_on() {
-        copy::into_new_log(engine, writer, survey, &catalog)?;
+    if replayed.operations == 0 {
+        return Ok(replayed);
+    }
+    // A change feed keeps the old log, and would have the copies twice.
+    let may_copy = replayed.edit.is_empty() && !writer.manifest().state().feed.is_on();
+    if may_copy && copy::are_few(engine, writer, &catalog, record_bytes) {
+        copy::into_new_log(engine, writer, survey, &catalog, replayed.operations)?;
     } else {
         flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
     }
@@ -220,26 +225,46 @@ pub(super) fn begin_new_log(
         .replaced
         .iter()
         .for_each(|table| table.mark_obsolete());
+    let kept = keeps_log.then_some(feed.segment..=survey.end.segment);
+    free_old_log(writer, storage, survey, (dir == survey.dir, kept))?;
+    Ok(replayed.operations)
+}
+
+/// Keeps the segments of the old log that a change feed needs, and frees all others. Those that end
+/// the old log are removed, the newest first: a repair without the manifest takes the newest
+/// segments that follow one another, and must not take these for the beginning of the new log.
+fn free_old_log(
+    writer: &Writer,
+    storage: &dyn Storage,
+    survey: &Survey,
+    (stays, kept): (bool, Option<RangeInclusive<u32>>),
+) -> Result<()> {
     let files = storage.list(&survey.dir);
     let files = files.map_err(|e| Error::io("list", &survey.dir, e))?;
-    let is_old = |name: &str| segment_number(name).is_some_and(|n| n < survey.next_segment);
-    for file in files.iter().filter(|file| is_old(&file.name)) {
-        let path = survey.dir.join(&file.name);
-        let number = segment_number(&file.name).unwrap_or_default();
-        if keeps_log && (feed.segment..=survey.end.segment).contains(&number) {
-            let mut reader = SegmentReader::open(storage, &path, number)?;
-            let first = reader.next()?.map(|record| record.header.first_seqno);
-            writer.log.keep(Kept {
-                number,
-                from: first.unwrap_or(SeqNo(survey.last.0 + 1)),
-                path,
-                bytes: file.bytes,
-            });
-        } else if dir == survey.dir {
-            writer.log.reuse(path, file.bytes);
-        } else {
-            remove_orphans(storage, &[path])?;
+    let numbered = files.iter().filter_map(|file| {
+        let number = segment_number(&file.name)?;
+        (number < survey.next_segment).then_some((number, file.bytes))
+    });
+    let mut old: Vec<(u32, u64)> = numbered.collect();
+    old.sort_unstable();
+    let is_kept = |number: u32| kept.as_ref().is_some_and(|kept| kept.contains(&number));
+    for &(number, bytes) in old.iter().filter(|(number, _)| is_kept(*number)) {
+        let path = survey.segment_path(number);
+        let mut reader = SegmentReader::open(storage, &path, number)?;
+        let first = reader.next()?.map(|record| record.header.first_seqno);
+        writer.log.keep(Kept {
+            number,
+            from: first.unwrap_or(SeqNo(survey.last.0 + 1)),
+            path,
+            bytes,
+        });
+    }
+    for &(number, bytes) in old.iter().rev().filter(|(number, _)| !is_kept(*number)) {
+        let path = survey.segment_path(number);
+        match stays && number < survey.end.segment {
+            true => writer.log.reuse(path, bytes),
+            false => remove_orphans(storage, &[path])?,
         }
     }
-    Ok(replayed.operations)
+    Ok(())
 }
