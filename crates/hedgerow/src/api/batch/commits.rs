@@ -31,10 +31,10 @@ impl Batch {
     }
 
     /// Commits as [`Batch::commit_and_clear`] does, buffered, if it need not wait, for callers that
-    /// must not. Returns false if it would have to wait: for memory, for merges that are behind, for
-    /// a segment of the log, for the commit of another thread, for a keyspace that is cleared or
-    /// dropped. Nothing is written
-    /// then, and the batch keeps its operations; [`Batch::commit`] on another thread waits.
+    /// must not. Returns false if it would have to wait: for memory, for merges that are behind,
+    /// for a segment of the log, for the commit of another thread, for a keyspace that is cleared
+    /// or dropped. Nothing is written then, and the batch keeps its operations; [`Batch::commit`]
+    /// on another thread waits.
     /// Cost: reads and syncs no file. Copies each operation twice, so a large batch takes long.
     ///
     /// ```

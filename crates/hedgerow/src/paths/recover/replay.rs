@@ -20,6 +20,7 @@ use crate::tree::memtable::{Memtable, RANGES_MAX};
 use crate::tree::partition::Partition;
 use crate::tree::version::edit::Change;
 use crate::tree::wal::log::{Kept, segment_number};
+use crate::tree::wal::payload::Op;
 use crate::tree::wal::segment_reader::SegmentReader;
 
 use super::survey::Survey;
@@ -57,26 +58,10 @@ pub(super) fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> 
             let Some(partition) = copy::only_in_log(&catalog, &op, seqno) else {
                 continue;
             };
-            let tree = partition.tree();
-            let key = partition.keyspace.order.borrow(op.user_key, &mut scratch);
-            let size = key.len() + op.value.len() + ENTRY_OVERHEAD_BYTES;
-            tree.active.reserve(size, LogPosition::default());
-            if op.tag.kind == Kind::RangeDelete {
-                let delete = partition
-                    .keyspace
-                    .range_tombstone(op.user_key, op.value, seqno);
-                let delete = delete.map_err(|e| e.at(path, Some(offset)))?;
-                is_full |= tree.active.delete_range(delete) >= RANGES_MAX;
-            } else {
-                if op.tag.flags.has(Flags::EXPIRES) {
-                    engine.expiry.note_use();
-                }
-                tree.active.insert(key, seqno, op.tag, op.value);
-            }
-            if op.tag.kind == Kind::Delete {
-                tree.active.count_tombstone();
-            }
-            bytes += size as u64;
+            let (size, crowded) = replay_op(engine, partition, (&op, seqno), &mut scratch)
+                .map_err(|e| e.at(path, Some(offset)))?;
+            is_full |= crowded;
+            bytes += size;
             replayed.operations += 1;
         }
         if replayed.operations > before {
@@ -102,6 +87,35 @@ pub(super) fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> 
         flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
     }
     Ok(replayed)
+}
+
+/// Applies one operation to its memtable. Returns the size of its entry, and true if the memtable
+/// has many range deletes.
+fn replay_op(
+    engine: &Engine,
+    partition: &Partition,
+    (op, seqno): (&Op<'_>, SeqNo),
+    scratch: &mut Vec<u8>,
+) -> Result<(u64, bool)> {
+    let active = &partition.tree().active;
+    let keyspace = &partition.keyspace;
+    let key = keyspace.order.borrow(op.user_key, scratch);
+    let size = key.len() + op.value.len() + ENTRY_OVERHEAD_BYTES;
+    active.reserve(size, LogPosition::default());
+    let mut crowded = false;
+    if op.tag.kind == Kind::RangeDelete {
+        let delete = keyspace.range_tombstone(op.user_key, op.value, seqno)?;
+        crowded = active.delete_range(delete) >= RANGES_MAX;
+    } else {
+        if op.tag.flags.has(Flags::EXPIRES) {
+            engine.expiry.note_use();
+        }
+        active.insert(key, seqno, op.tag, op.value);
+    }
+    if op.tag.kind == Kind::Delete {
+        active.count_tombstone();
+    }
+    Ok((size as u64, crowded))
 }
 
 /// Flushes memtables during the replay.
