@@ -40,8 +40,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let encoding = arguments.entries.encoding.choice();
     let range = arguments.range.range(encoding)?;
     if range.prefix() == Some(b"") {
-        let message =
-            "expected a prefix of at least one byte, found none: `hedgerow clear` deletes all keys";
+        let message = "expected a prefix of at least one byte, found none: `hedgerow clear NAME` deletes all keys";
         return Err(Failure::new(Exit::Usage, message));
     }
     let (db, keyspace) = arguments.entries.keyspace.open_to_write()?;

@@ -104,6 +104,13 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         ));
         output.object(&json!({ "key": encoding.encode_json(&key), "value_bytes": value }));
     }
+    if prefixes.is_empty() {
+        let delimiter = arguments.delimiter;
+        output.line(format_args!(
+            "\nno key has a `{delimiter}`; `--delimiter` names another end of prefixes"
+        ));
+        return Ok(());
+    }
     output.line(format_args!("\n{:>12}  {:>12}  prefix", "bytes", "entries"));
     for (prefix, sum) in prefixes {
         let (shown, entries) = (encoding.encode(&prefix), count(sum.entries));

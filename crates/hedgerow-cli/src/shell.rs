@@ -116,7 +116,9 @@ impl Session {
         let config = Config::builder().auto_add_history(true).build();
         let mut editor: Editor<Words, DefaultHistory> =
             Editor::with_config(config).map_err(failed)?;
-        editor.set_helper(Some(Words));
+        editor.set_helper(Some(Words {
+            db: self.db.clone(),
+        }));
         let history = history_file();
         if let Some(file) = &history {
             // A first run has none.
@@ -220,8 +222,10 @@ fn history_file() -> Option<PathBuf> {
     Some(folder.join("history"))
 }
 
-/// Completes commands and flags.
-struct Words;
+/// Completes commands, flags and keyspaces.
+struct Words {
+    db: String,
+}
 
 impl Helper for Words {}
 impl Highlighter for Words {}
@@ -241,16 +245,46 @@ impl Completer for Words {
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let begun = line[..at].rfind(' ').map_or(0, |space| space + 1);
-        Ok((begun, candidates(&line[..begun], &line[begun..at])))
+        let (before, part) = (&line[..begun], &line[begun..at]);
+        let mut words = match names_keyspace(before) {
+            true => self.keyspaces(part),
+            false => candidates(before, part),
+        };
+        if let [word] = &mut words[..] {
+            // It is whole.
+            word.push(' ');
+        }
+        Ok((begun, words))
     }
 }
 
-/// The words that may follow `before` and begin with `part`.
+impl Words {
+    /// The keyspaces whose names begin with `part`; none if the database cannot be opened.
+    fn keyspaces(&self, part: &str) -> Vec<String> {
+        let db = hedgerow::Db::builder(&self.db).read_only(true).open();
+        let names = db.map(|db| db.keyspaces()).unwrap_or_default();
+        names
+            .into_iter()
+            .filter(|it| it.starts_with(part))
+            .collect()
+    }
+}
+
+/// Returns true if the name of a keyspace follows.
+fn names_keyspace(before: &str) -> bool {
+    let before = before.trim();
+    let last = before.split_whitespace().next_back();
+    last == Some("--keyspace") || ["use", "clear", "drop", "rename"].contains(&before)
+}
+
+/// The commands and flags that may follow `before` and begin with `part`.
 fn candidates(before: &str, part: &str) -> Vec<String> {
     let mut command = &CommandLine::command();
     for word in before.split_whitespace() {
         match command.find_subcommand(word) {
             Some(inner) => command = inner,
+            // A command of the shell, or none.
+            None if command.get_name() == "hedgerow" => return Vec::new(),
             None => break,
         }
     }
@@ -277,6 +311,24 @@ mod tests {
         assert_eq!(candidates("", "ex"), ["exit", "explain", "export"]);
         assert_eq!(candidates("backup ", "pr"), ["prune"]);
         assert_eq!(candidates("scan --limit 3 ", "--rev"), ["--reverse"]);
+        assert_eq!(candidates("use ", ""), [""; 0]);
+        assert!(names_keyspace("use ") && names_keyspace("scan --keyspace "));
+        assert!(!names_keyspace("scan ") && !names_keyspace("use a "));
+    }
+
+    #[test]
+    fn keyspaces_are_completed() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = hedgerow::Db::open(dir.path()).unwrap();
+        for name in ["users", "usage", "other"] {
+            db.keyspace(name, hedgerow::Layout::sorted()).unwrap();
+        }
+        let of = |path: &std::path::Path| Words {
+            db: path.to_string_lossy().into_owned(),
+        };
+        // The database is open: completion reads beside it.
+        assert_eq!(of(dir.path()).keyspaces("us"), ["usage", "users"]);
+        assert_eq!(of(&dir.path().join("none")).keyspaces(""), [""; 0]);
     }
 
     #[test]

@@ -122,6 +122,10 @@ fn the_largest_keys_and_prefixes_come_first() {
         largest(&["--top", "1", "--prefix-bytes", "3"]),
         "value key 7 B a/2 bytes entries prefix 10 B 1 a/2"
     );
+    assert_eq!(
+        largest(&["--top", "1", "--delimiter", ":"]),
+        "value key 7 B a/2 no key has a `:`; `--delimiter` names another end of prefixes"
+    );
 }
 
 #[test]
@@ -276,7 +280,7 @@ fn an_empty_prefix_deletes_nothing() {
     let place = Place::new();
     place.text("put", &["a", "1"]);
     let output = place.run("del", &["--prefix", ""]);
-    fails_saying(&output, 2, &["at least one byte", "`hedgerow clear`"]);
+    fails_saying(&output, 2, &["at least one byte", "`hedgerow clear NAME`"]);
     assert_eq!(place.text("scan", &NONE), "a\t1\n");
 }
 
