@@ -404,9 +404,7 @@ fn assign(
 /// watch its keyspace, and a put for its pops.
 fn note_write(state: &mut CommitState, op: &WriteOp<'_>, seqno: SeqNo) {
     let partition = op.partition;
-    if partition.register_in(state.tail.segment_number()) {
-        (state.tail).touch(partition.id, partition.latest_write());
-    }
+    state.register(partition);
     if partition.keyspace.watchers.is_watched() {
         note_watched(op, seqno);
     }

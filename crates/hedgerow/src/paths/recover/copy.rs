@@ -112,12 +112,9 @@ fn copy(
             log.prepare_spare(payload.len(), first)?;
         }
     };
-    let segment = state.tail.segment_number();
     for (partition, SeqNo(seqno)) in partitions {
         (partition.latest_write()).store(seqno, Ordering::Relaxed);
-        if partition.register_in(segment) {
-            (state.tail).touch(partition.id, partition.latest_write());
-        }
+        state.register(partition);
     }
     let filled = log.write(&place, &payload, ops, first)?;
     filled.into_iter().for_each(|filled| filled.write_back());

@@ -10,6 +10,7 @@ use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::base::page::TableId;
 use crate::base::runtime::{RateLimiter, lock};
 use crate::design::advisor::Device;
+use crate::tree::partition::Partition;
 use crate::tree::version::VersionSet;
 use crate::tree::version::edit::Change;
 use crate::tree::version::state::State;
@@ -60,6 +61,16 @@ impl Writer {
 pub(crate) struct CommitState {
     pub(crate) next_seqno: SeqNo,
     pub(crate) tail: Tail,
+}
+
+impl CommitState {
+    /// Registers a partition in the segment that it writes into, once.
+    #[inline]
+    pub(crate) fn register(&mut self, partition: &Partition) {
+        if partition.register_in(self.tail.segment_number()) {
+            (self.tail).touch(partition.id, partition.latest_write());
+        }
+    }
 }
 
 /// The number of the latest write to each stripe of keys. Stored under the commit lock.
