@@ -242,6 +242,11 @@ fn describe(
     Ok(state)
 }
 
+/// The number above all of these.
+fn above(ids: impl Iterator<Item = u64>) -> u64 {
+    ids.max().map_or(0, |id| id + 1)
+}
+
 /// Sets the next numbers above all old ones, also those that only readers of changes still have.
 fn number_above(
     known: &State,
@@ -254,11 +259,10 @@ fn number_above(
     let last = last.chain([known.last, known.feed.last()]);
     let last = last.max().unwrap_or_default();
     state.apply(&Change::Numbered { last })?;
-    let above = |ids: &mut dyn Iterator<Item = u64>| ids.max().map_or(0, |id| id + 1);
-    let next_keyspace = above(&mut state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
+    let next_keyspace = above(state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
     // A known partition without tables cannot be told from a dropped one, and is passed over.
     let partitions = state.trees.keys().chain(log.keys());
-    let next_partition = above(&mut partitions.map(|id| u64::from(id.0))) as u32;
+    let next_partition = above(partitions.map(|id| u64::from(id.0))) as u32;
     state.apply(&Change::Counters {
         next_table: next_table.max(known.next_table),
         next_keyspace: next_keyspace.max(known.next_keyspace),
@@ -315,8 +319,8 @@ fn ranges_in_log(
         let mut is_sealed = false;
         while let Some(record) = reader.next()? {
             is_sealed = record.header.ops == 0;
-            let ops = record.ops().map_while(Result::ok);
-            for (seqno, op) in (record.header.first_seqno.0..).map(SeqNo).zip(ops) {
+            for (seqno, op) in record.numbered_ops() {
+                let Ok(op) = op else { break };
                 let is_range = op.tag.kind == Kind::RangeDelete;
                 if is_range && seqno > flushed_through(state, op.partition) {
                     let ranges = found.entry(op.partition).or_default();

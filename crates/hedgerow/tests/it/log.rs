@@ -349,7 +349,7 @@ fn a_repair_without_the_manifest_finds_what_recovery_has_copied() {
         .stats()
         .keyspaces
         .iter()
-        .map(|it| it.memtable_entries + it.levels.iter().map(|level| level.entries).sum::<u64>())
+        .map(hedgerow::KeyspaceStats::entries)
         .sum();
     assert_eq!(found, 40, "{names:?}");
 }

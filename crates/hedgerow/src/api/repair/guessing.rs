@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::KeysInLog;
 use super::tables::{FoundTable, guessed_name};
+use super::{KeysInLog, above};
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::key_order;
@@ -40,9 +40,10 @@ pub(super) fn guess_from_log(
     let described: BTreeSet<_> = keyspaces.values().flat_map(|it| &it.partitions).collect();
     let is_new = |id: &&PartitionId| id.0 >= known.next_partition && !described.contains(id);
     let found: Vec<PartitionId> = log.keys().filter(is_new).copied().collect();
-    let above = keyspaces.keys().next_back().map_or(0, |id| id.0 + 1);
-    for (id, partition) in (above.max(known.next_keyspace)..).zip(found) {
-        let id = KeyspaceId(id);
+    let next = above(keyspaces.keys().map(|id| u64::from(id.0))).max(known.next_keyspace.into());
+    for (id, partition) in (next..).zip(found) {
+        // A damaged table can claim any number; one that is too large is refused later.
+        let id = KeyspaceId(u32::try_from(id).unwrap_or(u32::MAX));
         let mut keyspace = guess_with(id, KeyOrder::Sorted, 0);
         keyspace.partitions.push(partition);
         keyspaces.insert(id, keyspace);

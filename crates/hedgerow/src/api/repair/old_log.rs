@@ -96,11 +96,11 @@ fn segment(storage: &dyn Storage, number: u32, path: &Path, state: &State) -> Re
         keys: None,
     };
     while let Some(record) = reader.next()? {
-        for (seqno, op) in (record.header.first_seqno.0..).zip(record.ops()) {
+        for (seqno, op) in record.numbered_ops() {
             let op = op?;
-            segment.next = segment.next.max(SeqNo(seqno + 1));
+            segment.next = segment.next.max(SeqNo(seqno.0 + 1));
             let is_mark = op.partition == PartitionId::NONE;
-            if is_mark || flushed_through(state, op.partition) >= SeqNo(seqno) {
+            if is_mark || flushed_through(state, op.partition) >= seqno {
                 continue;
             }
             segment.entries += 1;
