@@ -11,7 +11,8 @@ use crate::experiments::{Step, Trial};
 ///
 /// - `levels`: the number of levels below level 0 that hold tables;
 /// - after random puts of only new keys, `entry_writes`: the writes of an entry to tables,
-///   `measured`, `simulated`, and by the advisor's `closed_form`;
+///   `measured`, `simulated` with merging that keeps up, simulated `at_pace`, that is at the
+///   [pace](pace) that was measured, and by the advisor's `closed_form`;
 /// - after YCSB's load, `device_writes`: the `share` of the device's write rate that was used, and
 ///   the device's name, `of`;
 /// - after a mix, `cost_us`: the cost of an operation, with the [flushes and merges that puts
@@ -60,23 +61,42 @@ fn write_share(row: &Value, device: &Device) -> Option<f64> {
 fn entry_writes(row: &Value, trial: &Trial, device: &Device) -> Result<Value> {
     let written = row["entries_written"].as_f64().zip(row["ops"].as_f64());
     let (records, options) = (trial.settings.records, &trial.options);
-    let simulated = simulate(&Simulation {
-        entries: records.num,
-        key_bytes: records.key_bytes as u64,
-        value_bytes: records.value_bytes as u64,
-        design: options.design.clone(),
-        memory_budget: options.memory_budget,
-        ..Simulation::default()
-    })?;
+    let simulated = |pace| -> Result<Option<f64>> {
+        let report = simulate(&Simulation {
+            entries: records.num,
+            key_bytes: records.key_bytes as u64,
+            value_bytes: records.value_bytes as u64,
+            design: options.design.clone(),
+            memory_budget: options.memory_budget,
+            pace,
+            ..Simulation::default()
+        })?;
+        Ok(report.points.last().map(|end| end.entry_writes))
+    };
+    let pace = pace(row);
+    let at_pace = pace.map(|pace| simulated(Some(pace))).transpose()?;
     let puts = advisor::Mix {
         put: 1.0,
         ..advisor::Mix::default()
     };
     Ok(json!({
         "measured": written.map(|(written, ops)| written / ops),
-        "simulated": simulated.points.last().map(|end| end.entry_writes),
+        "simulated": simulated(None)?,
+        "pace": pace,
+        "at_pace": at_pace.flatten(),
         "closed_form": predict(trial, puts, 10, device)?.entry_writes,
     }))
+}
+
+/// The bytes that a thread merges while writers that nothing holds back write one. By processor
+/// time, which leaves out stalls, waits for the device, and other programs.
+fn pace(row: &Value) -> Option<f64> {
+    let rate = |bytes: &str, activity: &str| {
+        Some(row[bytes].as_f64()? / row["activities"][activity].as_f64()?)
+    };
+    let put = rate("user_bytes", "foreground")? * row["threads"].as_f64()?;
+    let pace = rate("merge_read_bytes", "merge")? / put;
+    (pace > 0.0 && pace.is_finite()).then_some(pace)
 }
 
 /// The time of flushes and merges per put, in microseconds, from the mix of a trial with the most

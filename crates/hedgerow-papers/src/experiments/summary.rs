@@ -12,7 +12,7 @@ use super::targets::{mean, targets};
 pub const ADVISED: &str = "advised for ";
 
 /// The columns: heading, decimals, and path in a row.
-const COLUMNS: [(&str, usize, &str); 24] = [
+const COLUMNS: [(&str, usize, &str); 25] = [
     ("ops/s", 0, "/ops_per_second"),
     ("p50 us", 1, "/latency_us/p50"),
     ("p95 us", 1, "/latency_us/p95"),
@@ -23,6 +23,7 @@ const COLUMNS: [(&str, usize, &str); 24] = [
     ("wr amp", 2, "/write_amplification"),
     ("entry wr", 2, "/entry_writes/measured"),
     ("simulated", 2, "/entry_writes/simulated"),
+    ("at its pace", 2, "/entry_writes/at_pace"),
     ("in closed form", 2, "/entry_writes/closed_form"),
     ("levels", 0, "/levels"),
     ("MB", 1, "/table_bytes"),

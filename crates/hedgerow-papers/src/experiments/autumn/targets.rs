@@ -95,14 +95,16 @@ fn predictions(found: &Found) -> Vec<String> {
     }
     let lines = families.into_iter().flat_map(|(family, steps)| {
         let simulated = if family == "tiering" { 0.02 } else { 0.03 };
-        [("simulated", simulated), ("closed_form", 0.1)].map(|(how, most)| {
-            let path = format!("/entry_writes/{how} by {ENTRY_WRITES}");
+        let predicted = [
+            ("simulated", "simulated", simulated),
+            ("simulated at its pace", "at_pace", 0.1),
+            ("closed form", "closed_form", 0.1),
+        ];
+        predicted.map(|(how, name, most)| {
+            let path = format!("/entry_writes/{name} by {ENTRY_WRITES}");
             let off = |step: &Measured| Some((step.number(&path)? - 1.0).abs());
             let (off, step) = worst(steps.iter().filter_map(|step| Some((off(step)?, *step))))?;
-            let what = format!(
-                "entry writes of {family}, off from {}",
-                how.replace('_', " ")
-            );
+            let what = format!("entry writes of {family}, off from {how}");
             Some(format!(
                 "{} ({})",
                 Bound::Most(most).told(&what, off),
@@ -328,12 +330,19 @@ mod tests {
         let rows = [
             fill("a", "tiering:4", writes(4.0, 4.1, 4.1)),
             fill("b", "tiering:8", writes(4.0, 3.96, 3.5)),
+            fill(
+                "b",
+                "bush:4",
+                json!({ "entry_writes": { "measured": 4.0, "at_pace": 4.5 } }),
+            ),
             fill(FLUSHES, "leveling:3,one-table", writes(11.0, 11.0, 11.0)),
             fill(FLUSHES, "leveling:3,partitioned", writes(8.0, 8.0, 8.0)),
             reads("monkey:8", 3),
             reads("bloom:10", 4),
         ];
         let expected = [
+            "target missed: entry writes of bush, off from simulated at its pace: 0.125, at most 0.1 \
+             (experiment 2, fillrandom, bush:4, b)",
             "target reached: entry writes of leveling, off from simulated: 0.0000, at most 0.03 \
              (experiment 2, fillrandom, leveling:3,partitioned, 700 memtables)",
             "target reached: entry writes of leveling, off from closed form: 0.000, at most 0.1 \
