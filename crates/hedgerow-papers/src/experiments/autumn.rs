@@ -177,6 +177,7 @@ fn figure_4(size: &Size) -> Result<Vec<Trial>> {
     for design in ["leveling:5", "garnering:5,0.8", "leveling:10"] {
         trials.push(ycsb.of(case, design, "bloom:10")?);
     }
+    trials.push(ycsb.of(case, "leveling:6", "monkey")?);
     for peer in ["rocksdb", "leveldb"] {
         trials.push(ycsb.peer(case, peer, "as ours", ""));
     }
