@@ -1,5 +1,6 @@
 //! The parts of an open table of every format: its file, its footer and its facts.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ use crate::table::filter::Probe;
 use crate::table::filter::run_hashes::RunHashes;
 use crate::table::filter::table_filter::Description;
 
+use super::FoundValue;
+use super::entry_parts::ValueHandle;
 use super::footer::{Footer, Tail};
 use super::page_io;
 use crate::base::range_tombstones::RangeTombstones;
@@ -119,6 +122,24 @@ impl TableFile {
             Some(all) if all <= seqno => SeqNo::MAX,
             Some(_) => SeqNo(0),
         }
+    }
+
+    /// The value in a part of a block's page. The part of a value out of line has its place.
+    #[inline]
+    pub(super) fn value(
+        &self,
+        page: &Page,
+        part: Range<usize>,
+        out_of_line: bool,
+    ) -> Result<FoundValue> {
+        if !out_of_line {
+            return Ok(FoundValue::InBlock(page.slice(part)));
+        }
+        let place = ValueHandle::decode(&page[part])?;
+        Ok(FoundValue::OutOfLine {
+            page: self.page_id(place.handle, PageClass::Value),
+            bytes: place.bytes,
+        })
     }
 
     pub(super) fn page_id(&self, handle: Handle, class: PageClass) -> PageId {

@@ -13,12 +13,11 @@ use crate::base::table_meta::TableMeta;
 use crate::table::block_index::{Index, table_index};
 use crate::table::contents;
 use crate::table::contents::Contents;
-use crate::table::entry_parts::ValueHandle;
 use crate::table::filter::Probe;
 use crate::table::iter::InternalIter;
 use crate::table::table_file::{ResidencyChoice, TableFile};
 use crate::table::verify_table;
-use crate::table::{FoundValue, GetState, Lookup, Phase, Query};
+use crate::table::{GetState, Lookup, Phase, Query};
 
 use super::block::{Block, Position};
 use block_iter::TableIter;
@@ -68,19 +67,10 @@ impl TableReader {
         if !same_key {
             return Ok(Some(Lookup::Absent));
         }
-        let value = if entry.out_of_line {
-            let place = ValueHandle::decode(&page[entry.value()])?;
-            FoundValue::OutOfLine {
-                page: self.file.page_id(place.handle, PageClass::Value),
-                bytes: place.bytes,
-            }
-        } else {
-            FoundValue::InBlock(page.slice(entry.value()))
-        };
         Ok(Some(Lookup::Found {
             seqno: self.file.seqno(entry.seqno),
             tag: entry.tag,
-            value,
+            value: (self.file).value(page, entry.value(), entry.out_of_line)?,
         }))
     }
 

@@ -13,14 +13,13 @@ use crate::base::table_meta::TableMeta;
 use crate::table::block_index::Index as _;
 use crate::table::block_index::hash_marks::HashMarks;
 use crate::table::contents::Contents;
-use crate::table::entry_parts::ValueHandle;
 use crate::table::filter::Probe;
 use crate::table::filter::bucket_bloom::BucketBlooms;
 use crate::table::filter::table_filter::Description;
 use crate::table::iter::InternalIter;
 use crate::table::table_file::{ResidencyChoice, TableFile};
 use crate::table::verify_table;
-use crate::table::{FoundValue, GetState, Lookup, Phase, Query};
+use crate::table::{GetState, Lookup, Phase, Query};
 
 use super::bucket::Bucket;
 use bucket_iter::TableIter;
@@ -81,19 +80,10 @@ impl TableReader {
         let Some(entry) = bucket.find(self.order.decode(query.key), bound)? else {
             return Ok(None);
         };
-        let value = if entry.out_of_line {
-            let place = ValueHandle::decode(&page[entry.value()])?;
-            FoundValue::OutOfLine {
-                page: self.file.page_id(place.handle, PageClass::Value),
-                bytes: place.bytes,
-            }
-        } else {
-            FoundValue::InBlock(page.slice(entry.value()))
-        };
         Ok(Some(Lookup::Found {
             seqno: self.file.seqno(entry.seqno),
             tag: entry.tag,
-            value,
+            value: (self.file).value(page, entry.value(), entry.out_of_line)?,
         }))
     }
 
