@@ -136,7 +136,7 @@ impl Workload {
     }
 
     /// Returns true if the workload leaves something to flush and to merge.
-    pub(crate) fn writes(self) -> bool {
+    pub fn writes(self) -> bool {
         let reads = matches!(
             self,
             Workload::ReadRandom

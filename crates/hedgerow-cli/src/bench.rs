@@ -1,5 +1,8 @@
 //! `hedgerow bench WORKLOAD,…`: measures the engine under the workloads of db_bench and YCSB.
 
+mod failed;
+
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +18,7 @@ use hedgerow_bench::{
 };
 use serde_json::Value;
 
+use self::failed::Failed;
 use crate::arguments;
 use crate::database;
 use crate::design_file;
@@ -36,6 +40,9 @@ Examples:
 ///
 /// The workloads run one after the other. After each one, pending flushes and merges are completed
 /// and measured separately. docs/benchmarks.md describes each workload and each field.
+///
+/// A workload that fails does not end the others, except those that need what it should have
+/// written. The page is written in any case. The exit code is that of the first failure.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
@@ -238,16 +245,18 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut results = read_all(&arguments.from)?;
+    let mut failed = Failed::default();
     let measured = match arguments.workloads.is_empty() {
         true => Ok(()),
-        false => measure(arguments, output, &mut results),
+        false => measure(arguments, output, &mut results, &mut failed),
     };
     // A workload that fails does not take the results before it along.
-    let has_results = measured.is_ok() || !results.is_empty();
+    let has_results = (measured.is_ok() && failed.is_empty()) || !results.is_empty();
     if let Some(dir) = arguments.report.as_ref().filter(|_| has_results) {
-        write_report(dir, &results, output)?;
+        write_report(dir, &results, failed.notes(), output)?;
     }
-    measured
+    measured?;
+    failed.end(arguments.workloads.len())
 }
 
 fn read_all(paths: &[PathBuf]) -> Result<Vec<Value>, Failure> {
@@ -266,6 +275,7 @@ fn measure(
     arguments: &Arguments,
     output: &mut Output,
     results: &mut Vec<Value>,
+    failed: &mut Failed,
 ) -> Result<(), Failure> {
     let temporary;
     let dir = match &arguments.db {
@@ -286,17 +296,32 @@ fn measure(
     output.line(format_args!("{HEADINGS}"));
     for workload in &arguments.workloads {
         let bar = output::progress(workload.name(), workload.ops(&settings));
-        let result = session.run(*workload, &|ops| bar.inc(ops));
+        let result = match failed.lacks(*workload) {
+            Some(lack) => Err(lack),
+            None => session.run(*workload, &|ops| bar.inc(ops)).map_err(failure),
+        };
         bar.finish_and_clear();
-        let result = result.map_err(failure)?;
-        output.object(&result);
-        output.line(format_args!("{}", row(&result)));
-        if let Some(queues) = queues(&result) {
-            output.line(format_args!("{queues}"));
+        match result {
+            Ok(result) => {
+                print(&result, output);
+                results.push(result);
+                failed.remove_lack(*workload);
+            }
+            Err(failure) => {
+                output.line(format_args!("{:<16}  failed: {failure}", workload.name()));
+                failed.add(*workload, failure);
+            }
         }
-        results.push(result);
     }
     Ok(())
+}
+
+fn print(result: &Value, output: &mut Output) {
+    output.object(result);
+    output.line(format_args!("{}", row(result)));
+    if let Some(queues) = queues(result) {
+        output.line(format_args!("{queues}"));
+    }
 }
 
 /// Checks that there is something to read, unless the first workload puts it there.
@@ -360,8 +385,15 @@ fn row(result: &Value) -> String {
     )
 }
 
-fn write_report(dir: &Path, results: &[Value], output: &mut Output) -> Result<(), Failure> {
-    let page = report::page(results).map_err(failure)?;
+/// Writes the page, with `notes` in its first section.
+fn write_report(
+    dir: &Path,
+    results: &[Value],
+    notes: Vec<String>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let notes = Cell::new(notes);
+    let page = report::page_with(results, &|_| notes.take()).map_err(failure)?;
     let written = report::write(dir, results, &page).map_err(failure)?;
     output.line(format_args!("wrote {}", written.display()));
     Ok(())

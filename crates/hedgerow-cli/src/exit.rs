@@ -1,5 +1,6 @@
 //! The end of a command: its exit code, and one sentence with the reason.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -85,6 +86,20 @@ impl Failure {
             usage: None,
             ..self
         }
+    }
+
+    /// The same failure with another message.
+    pub(crate) fn saying(self, message: String) -> Failure {
+        Failure {
+            message,
+            usage: None,
+            ..self
+        }
+    }
+
+    /// Returns true if the command line was refused.
+    pub(crate) fn is_usage(&self) -> bool {
+        self.exit == Exit::Usage
     }
 
     /// Appends `more` to the message.
@@ -178,6 +193,12 @@ impl Failure {
             writeln!(stderr, "hedgerow: {}", self.message)
         };
         ExitCode::from(self.exit as u8)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

@@ -187,10 +187,57 @@ fn a_page_survives_a_workload_that_fails() {
         "--report",
         path(&report),
     ];
-    let failed = bench(&[&["fillrandom,seekrandom"], &flags[..]].concat());
+    let failed = bench(&[&["fillrandom,seekrandom,readrandom"], &flags[..]].concat());
     assert_eq!(failed.status.code(), Some(2), "{failed:?}");
+    let stderr = text(&failed.stderr);
+    assert!(
+        stderr.starts_with("hedgerow: 1 of 3 workloads failed: seekrandom: "),
+        "{stderr}"
+    );
     let page = fs::read_to_string(report.join("index.html")).unwrap();
-    assert!(page.contains("<td>fillrandom</td>"));
+    for part in [
+        "<td>fillrandom</td>",
+        "<td>readrandom</td>",
+        "<p>seekrandom failed: ",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    // The page of results in a file, with a run in which nothing succeeds.
+    let old = report.join("results.jsonl");
+    let more = [&["seekrandom", "--from", path(&old)], &flags[..]].concat();
+    assert_eq!(bench(&more).status.code(), Some(2));
+    let page = fs::read_to_string(report.join("index.html")).unwrap();
+    assert!(page.contains("<p>seekrandom failed: "), "{page}");
+}
+
+#[test]
+fn a_workload_does_not_read_what_a_failed_one_should_have_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |workloads, more: &[&str]| {
+        bench(&[&[workloads, "--db", path(dir.path()), "--num", "300"], more].concat())
+    };
+    assert!(run("fillseq", &[]).status.success());
+    // The database has keys, and a failed load has loaded nothing.
+    let refused = run("fillrandom,readrandom", &["--json"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(refused.stdout.is_empty(), "{refused:?}");
+    let error: Value = serde_json::from_slice(&refused.stderr).unwrap();
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("2 of 2 workloads failed: "),
+        "{message}"
+    );
+    assert!(
+        message.contains("expected what `fillrandom` should have written"),
+        "{message}"
+    );
+    // A refused change has changed nothing.
+    let read = run("readrandom,mixed,readrandom", &["--async"]);
+    assert_eq!(read.status.code(), Some(2));
+    let rows = text(&read.stdout);
+    let rows = rows.lines().filter(|row| !row.contains("queues:"));
+    let failed: Vec<bool> = rows.map(|row| row.contains(" failed: ")).collect();
+    assert_eq!(failed, [false, false, true, false], "{read:?}");
 }
 
 #[test]
