@@ -255,6 +255,27 @@ fn lacks_database(error: &clap::Error) -> bool {
     }
 }
 
+/// Returns the line to write if a keyspace was named by a flag and the command takes it as a word.
+fn keyspace_as_word(error: &clap::Error) -> Option<String> {
+    let unknown = match error.kind() {
+        clap::error::ErrorKind::UnknownArgument => error.get(ContextKind::InvalidArg)?,
+        _ => return None,
+    };
+    if !matches!(unknown, ContextValue::String(flag) if flag == "--keyspace") {
+        return None;
+    }
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else {
+        return None;
+    };
+    let usage = usage.to_string();
+    let command = ["clear", "drop"]
+        .into_iter()
+        .find(|it| usage.contains(&format!("hedgerow {it} ")))?;
+    Some(format!(
+        "this command takes the name without a flag: `hedgerow {command} NAME`"
+    ))
+}
+
 impl From<clap::Error> for Failure {
     fn from(mut error: clap::Error) -> Failure {
         let text = error.to_string();
@@ -262,9 +283,13 @@ impl From<clap::Error> for Failure {
         let lines = text.lines().take_while(|line| !line.is_empty());
         let said = lines.map(str::trim).collect::<Vec<_>>().join(" ");
         let mut message = said.strip_prefix("error: ").unwrap_or(&said).to_owned();
-        if lacks_database(&error) {
-            message += &format!("; {OR_VARIABLE}");
-            let tip = ContextValue::StyledStrs(vec![OR_VARIABLE.into()]);
+        let tip = match lacks_database(&error) {
+            true => Some(OR_VARIABLE.to_owned()),
+            false => keyspace_as_word(&error),
+        };
+        if let Some(tip) = tip {
+            message += &format!("; {tip}");
+            let tip = ContextValue::StyledStrs(vec![tip.into()]);
             error.insert(ContextKind::Suggested, tip);
         }
         Failure {

@@ -233,6 +233,24 @@ fn a_database_that_is_not_named_may_be_in_the_environment() {
 }
 
 #[test]
+fn a_keyspace_by_a_flag_is_told_its_place() {
+    let place = Place::new();
+    place.fill(&[("a", "1")]);
+    for command in ["clear", "drop"] {
+        let line = format!("{command} --db db --keyspace default");
+        let says = format!("takes the name without a flag: `hedgerow {command} NAME`");
+        fails_saying_usage(&run(&place, &line), &says);
+        let error: Value = failure(&run(&place, &format!("{line} --json")), 2);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.ends_with(&says), "{message}");
+    }
+    // Other commands have no such word.
+    let other = run(&place, "keyspaces --db db --keyspace default");
+    assert!(!String::from_utf8_lossy(&other.stderr).contains("without a flag"));
+    assert_eq!(place.text("get", &["a"]), "1\n");
+}
+
+#[test]
 fn the_help_of_a_command_has_the_formats_that_it_takes() {
     let help =
         |command| String::from_utf8(stdout(&hedgerow(&[command, "--help"])).to_vec()).unwrap();
