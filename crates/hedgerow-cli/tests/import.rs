@@ -1,5 +1,6 @@
-//! `import`: entries of databases of RocksDB, which its program `ldb` writes and reads, and keys of
-//! RDB files. Copies of servers are tested by `crates/hedgerow-server`.
+//! `import`: entries of databases of RocksDB, which its program `ldb` writes and reads, of a
+//! database of LevelDB, and keys of RDB files. Copies of servers are tested by
+//! `crates/hedgerow-server`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(
     clippy::disallowed_methods,
@@ -52,6 +53,45 @@ fn a_database_of_rocksdb_is_copied_whole() {
         3,
         &["found none in"],
     );
+}
+
+/// The database that `testdata/leveldb/make.c` has made with LevelDB: a table, a table that
+/// overwrites and deletes keys of it, and a log that does the same to both.
+#[test]
+fn a_database_of_leveldb_is_copied_with_its_log_and_without_what_was_deleted() {
+    let place = Place::new();
+    // A copy, since a reader must not change what others read.
+    let source = place.path("level");
+    fs::create_dir_all(&source).unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/leveldb/db");
+    for file in support::files(&golden) {
+        fs::copy(&file, source.join(file.file_name().unwrap())).unwrap();
+    }
+    if Command::new("ldb").output().is_err() {
+        return eprintln!("skipped: install rocksdb-tools to run this test");
+    }
+    let imported = place.text("import", &[&source]);
+    assert!(imported.contains("182 entries"), "{imported}");
+    let mut expected = "\tno key\n\\x00\\xff\\n\t\n".to_owned();
+    for i in 0..300 {
+        let round = match i % 10 {
+            0 => "third",
+            3 | 4 | 7 | 8 | 9 => "first",
+            // Deleted in the second table or in the log.
+            _ => continue,
+        };
+        expected += &format!("key{i:04}\t{round} of {i} {:060}\n", 0);
+    }
+    assert_eq!(place.text("scan", &[] as &[&str]), expected);
+    let files = |dir: &Path| {
+        let mut files: Vec<_> = support::files(dir)
+            .into_iter()
+            .map(|it| (it.file_name().unwrap().to_owned(), fs::read(it).unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    assert!(files(&source) == files(&golden), "the source was changed");
 }
 
 /// An import with a stand-in for `ldb` that runs a line of shell.
