@@ -31,3 +31,13 @@ pub mod serial;
 pub mod setup;
 mod shifted_clock;
 pub mod simplify;
+
+/// The programs of the READMEs, which are compiled.
+#[cfg(doctest)]
+mod readmes {
+    #[doc = include_str!("../../../README.md")]
+    struct OfTheRepository;
+
+    #[doc = include_str!("../../hedgerow/README.md")]
+    struct OfTheEngine;
+}
