@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
 use hedgerow::advisor::Mix;
 use hedgerow::io::ReadMode;
 use hedgerow::{
@@ -55,7 +56,7 @@ pub(crate) struct Arguments {
     workloads: Vec<Workload>,
 
     /// The database [default: a temporary one, whatever HEDGEROW_DB says]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     db: Option<PathBuf>,
     /// The keyspace to fill and read
     #[arg(long, value_name = "NAME", default_value = "bench")]
@@ -110,7 +111,7 @@ pub(crate) struct Arguments {
     seed: u64,
 
     /// A file with the design, as `hedgerow advise --write FILE` writes it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = [
         "policy", "levels", "table", "index", "filter", "residency", "compression", "memtable_size", "table_size",
     ])]
@@ -165,10 +166,11 @@ pub(crate) struct Arguments {
     memory_budget: u64,
 
     /// The directory to write a page with charts and the results to
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     report: Option<PathBuf>,
     /// Files of JSON lines with results of earlier runs, for the page
-    #[arg(long, value_name = "FILE", num_args = 1.., requires = "report")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(num_args = 1.., requires = "report")]
     from: Vec<PathBuf>,
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::json;
 
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
     format: Option<Format>,
 
     /// The file to write; an existing file is replaced; `-` is standard output.
-    #[arg(default_value = "-")]
+    #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     file: PathBuf,
 }
 

@@ -3,19 +3,18 @@
 //! Each line is a command as on the command line, without the database and the keyspace. It opens
 //! the database for itself, so others can use it between two lines.
 
+mod completion;
+
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::PathBuf;
 
 use clap::{CommandFactory, ValueHint};
-use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
-use rustyline::highlight::Highlighter;
-use rustyline::hint::Hinter;
 use rustyline::history::DefaultHistory;
-use rustyline::validate::Validator;
-use rustyline::{Config, Context, Editor, Helper};
+use rustyline::{Config, Editor};
 
+use self::completion::Words;
 use crate::CommandLine;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -33,8 +32,6 @@ In the shell:
   exit                  ends, as Ctrl-D does
 Ctrl-C ends a command that can end early.";
 
-/// The commands of the shell itself.
-const OWN: [&str; 3] = ["use", "exit", "quit"];
 /// The commands that use the shell's database only if `--db` names it.
 const WITHOUT_DATABASE: [&str; 3] = ["advise", "bench", "tour"];
 
@@ -222,114 +219,9 @@ fn history_file() -> Option<PathBuf> {
     Some(folder.join("history"))
 }
 
-/// Completes commands, flags and keyspaces.
-struct Words {
-    db: String,
-}
-
-impl Helper for Words {}
-impl Highlighter for Words {}
-impl Validator for Words {}
-
-impl Hinter for Words {
-    type Hint = String;
-}
-
-impl Completer for Words {
-    type Candidate = String;
-
-    fn complete(
-        &self,
-        line: &str,
-        at: usize,
-        _: &Context<'_>,
-    ) -> rustyline::Result<(usize, Vec<String>)> {
-        let begun = line[..at].rfind(' ').map_or(0, |space| space + 1);
-        let (before, part) = (&line[..begun], &line[begun..at]);
-        let mut words = match names_keyspace(before) {
-            true => self.keyspaces(part),
-            false => candidates(before, part),
-        };
-        if let [word] = &mut words[..] {
-            // It is whole.
-            word.push(' ');
-        }
-        Ok((begun, words))
-    }
-}
-
-impl Words {
-    /// The keyspaces whose names begin with `part`; none if the database cannot be opened.
-    fn keyspaces(&self, part: &str) -> Vec<String> {
-        let db = hedgerow::Db::builder(&self.db).read_only(true).open();
-        let names = db.map(|db| db.keyspaces()).unwrap_or_default();
-        names
-            .into_iter()
-            .filter(|it| it.starts_with(part))
-            .collect()
-    }
-}
-
-/// Returns true if the name of a keyspace follows.
-fn names_keyspace(before: &str) -> bool {
-    let before = before.trim();
-    let last = before.split_whitespace().next_back();
-    last == Some("--keyspace") || ["use", "clear", "drop", "rename"].contains(&before)
-}
-
-/// The commands and flags that may follow `before` and begin with `part`.
-fn candidates(before: &str, part: &str) -> Vec<String> {
-    let mut command = &CommandLine::command();
-    for word in before.split_whitespace() {
-        match command.find_subcommand(word) {
-            Some(inner) => command = inner,
-            // A command of the shell, or none.
-            None if command.get_name() == "hedgerow" => return Vec::new(),
-            None => break,
-        }
-    }
-    let own = OWN.iter().filter(|_| before.trim().is_empty());
-    let commands = command.get_subcommands().map(|it| it.get_name().to_owned());
-    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
-    let mut all: Vec<String> = own
-        .map(|it| (*it).to_owned())
-        .chain(commands)
-        .chain(flags.map(|it| format!("--{it}")))
-        .filter(|word| word.starts_with(part))
-        .collect();
-    all.sort_unstable();
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn commands_and_flags_are_completed() {
-        assert_eq!(candidates("", "re"), ["rename", "repair", "retune"]);
-        assert_eq!(candidates("", "ex"), ["exit", "explain", "export"]);
-        assert_eq!(candidates("backup ", "pr"), ["prune"]);
-        assert_eq!(candidates("scan --limit 3 ", "--rev"), ["--reverse"]);
-        assert_eq!(candidates("use ", ""), [""; 0]);
-        assert!(names_keyspace("use ") && names_keyspace("scan --keyspace "));
-        assert!(!names_keyspace("scan ") && !names_keyspace("use a "));
-    }
-
-    #[test]
-    fn keyspaces_are_completed() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = hedgerow::Db::open(dir.path()).unwrap();
-        for name in ["users", "usage", "other"] {
-            db.keyspace(name, hedgerow::Layout::sorted()).unwrap();
-        }
-        let of = |path: &std::path::Path| Words {
-            db: path.to_string_lossy().into_owned(),
-        };
-        // The database is open: completion reads beside it.
-        assert_eq!(of(dir.path()).keyspaces("us"), ["usage", "users"]);
-        assert_eq!(of(&dir.path().join("none")).keyspaces(""), [""; 0]);
-    }
 
     #[test]
     fn the_database_and_the_keyspace_are_added_where_they_belong() {

@@ -113,10 +113,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DESIGN")]
     price: Option<String>,
     /// Writes the best design to this file, for `--design FILE` of put, load and bench
-    #[arg(long, value_name = "FILE", conflicts_with = "hypothetical")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with = "hypothetical")]
     write: Option<PathBuf>,
     /// Draws the cost against the memory to this SVG file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     picture: Option<PathBuf>,
     #[command(flatten)]
     measure: profile::MeasureArguments,

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueHint;
 use hedgerow::advisor::Device;
 use hedgerow_bench::device;
 use hedgerow_bench::device::profile::{kept, parse, to_json};
@@ -38,7 +39,8 @@ fn read(path: &Path) -> Result<Device, Failure> {
 pub(super) struct MeasureArguments {
     /// Measures the device of a directory (random direct reads, sequential reads and writes) and
     /// the processor, and keeps the profile for later runs
-    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(num_args = 0..=1, default_missing_value = ".")]
     measure_device: Option<PathBuf>,
     /// The size of the file to write and read; it should be larger than the device's own cache
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
@@ -48,7 +50,7 @@ pub(super) struct MeasureArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     measure_seconds: f64,
     /// The file for the profile [default: hedgerow/device.json in the user's settings]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     profile: Option<PathBuf>,
 }
 

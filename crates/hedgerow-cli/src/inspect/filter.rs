@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::ValueHint;
 use hedgerow::inspect::{Cluster, GroupFilter};
 use serde_json::json;
 
@@ -20,6 +21,7 @@ Example:
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// A file in the directory `filters` of a database.
+    #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
 }
 

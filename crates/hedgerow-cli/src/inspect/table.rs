@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::ValueHint;
 use hedgerow::TableSpec;
 use hedgerow::inspect::{
     FilterDescription, Part, StoredEntry, StoredValue, Table, TableFacts, TablePage,
@@ -30,6 +31,7 @@ pub(super) struct Arguments {
     entries: bool,
 
     /// A file in the directory `tables` of a database.
+    #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
 }
 

@@ -5,6 +5,7 @@ mod front;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::ValueHint;
 use hedgerow::simulate::{GrowthPoint, Overwrites, Simulation, SimulationReport, simulate};
 use hedgerow::{Design, PolicySpec};
 use hedgerow_bench::report::Curve;
@@ -93,7 +94,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["policy", "levels", "picture"])]
     front: bool,
     /// Draws the growth to this SVG file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     picture: Option<PathBuf>,
 }
 

@@ -17,6 +17,7 @@ mod walk;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueHint;
 use hedgerow::io::{Clock, OsClock};
 use hedgerow::{Design, Layout, PolicySpec};
 
@@ -45,11 +46,12 @@ several levels.";
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {
     /// The directory to walk.
+    #[arg(value_hint = ValueHint::DirPath)]
     dir: PathBuf,
 
     /// The directory of the database, new or from an earlier tour; it is kept [default: a temporary
     /// directory, which is removed, whatever HEDGEROW_DB says].
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath)]
     db: Option<PathBuf>,
 
     /// The memory budget of the engine.
