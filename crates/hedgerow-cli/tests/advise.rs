@@ -172,6 +172,10 @@ fn measured_writes_are_those_since_the_design() {
     assert_eq!(explained["written"]["ingested"], 8000);
     assert_eq!(explained["written"]["written"], written);
     assert_eq!(writes(&explained), Some(written as f64 / 8000.0));
+    // The lookups that the command measures are not counted.
+    for read in ["gets_found", "gets_missed", "seeks"] {
+        assert_eq!(explained["operations"][read], 0, "{read}");
+    }
     let said = "writes of an entry: since the keyspace got its design 8,000 entries were ingested";
     assert!(text().contains(said), "{}", text());
 

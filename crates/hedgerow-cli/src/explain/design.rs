@@ -44,8 +44,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let (dir, memory) = arguments.keyspace.place();
     let (db, keyspace) = arguments.keyspace.open_to_read()?;
     let manifest = inspect::manifest(&OsStorage::default(), dir)?;
+    // Those of the sample are not the user's.
+    let operations = keyspace.stats().operations;
     let sample = Sample::of(&keyspace, &manifest)?;
-    let stats = keyspace.stats();
+    let mut stats = keyspace.stats();
+    stats.operations = operations;
     let workload = Workload {
         key_bytes: sample.key_bytes,
         value_bytes: entry_bytes(&stats) - sample.key_bytes,
