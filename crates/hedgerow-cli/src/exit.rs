@@ -268,11 +268,11 @@ fn keyspace_as_word(error: &clap::Error) -> Option<String> {
         return None;
     };
     let usage = usage.to_string();
-    let command = ["clear", "drop"]
+    let (command, words) = [("clear", "NAME"), ("drop", "NAME"), ("rename", "FROM TO")]
         .into_iter()
-        .find(|it| usage.contains(&format!("hedgerow {it} ")))?;
+        .find(|(it, _)| usage.contains(&format!("hedgerow {it} ")))?;
     Some(format!(
-        "this command takes the name without a flag: `hedgerow {command} NAME`"
+        "this command takes names without a flag: `hedgerow {command} {words}`"
     ))
 }
 

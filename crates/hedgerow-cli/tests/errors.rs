@@ -236,9 +236,9 @@ fn a_database_that_is_not_named_may_be_in_the_environment() {
 fn a_keyspace_by_a_flag_is_told_its_place() {
     let place = Place::new();
     place.fill(&[("a", "1")]);
-    for command in ["clear", "drop"] {
+    for (command, words) in [("clear", "NAME"), ("drop", "NAME"), ("rename", "FROM TO")] {
         let line = format!("{command} --db db --keyspace default");
-        let says = format!("takes the name without a flag: `hedgerow {command} NAME`");
+        let says = format!("takes names without a flag: `hedgerow {command} {words}`");
         fails_saying_usage(&run(&place, &line), &says);
         let error: Value = failure(&run(&place, &format!("{line} --json")), 2);
         let message = error["message"].as_str().unwrap();
