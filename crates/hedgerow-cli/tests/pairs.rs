@@ -267,7 +267,7 @@ fn only_put_and_load_make_a_database() {
 fn what_a_key_or_value_cannot_be_is_usage() {
     let place = people();
     let long = "x".repeat(hedgerow::KEY_BYTES_MAX + 1);
-    fails_saying(&place.run("put", &[&long, "value"]), 2, &["key"]);
+    fails_saying(&place.run("put", &[long.as_str(), "value"]), 2, &["key"]);
     fails_saying(&place.run("get", &[&long]), 2, &["key"]);
     let long = vec![b'x'; hedgerow::VALUE_BYTES_MAX + 1];
     fails_saying(
