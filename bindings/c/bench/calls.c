@@ -1,7 +1,9 @@
 /* The C side of the comparison; `src/main.rs` is the other one.
  *
  *   calls measure DIRECTORY ENTRIES GETS
- *   calls repeat DIRECTORY fill|next TIMES     only reads all entries so many times, to count instructions */
+ *   calls repeat DIRECTORY ENTRIES get|get_into|fill|next TIMES
+ *
+ * `repeat` makes one kind of call, as often as there are entries, TIMES times: to count instructions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +11,9 @@
 #include <time.h>
 
 #include "hedgerow.h"
+
+/* `count` finds the function by its name. */
+#define ALONE __attribute__((noinline))
 
 static hg_error error;
 
@@ -43,7 +48,7 @@ static uint32_t length(const unsigned char* at) {
 }
 
 /* Reads all entries by buffers of 16 KiB, which stay in the nearest cache of a processor. */
-static void fill(hg_keyspace* keyspace) {
+ALONE static void fill(hg_keyspace* keyspace) {
   static unsigned char buffer[16 << 10];
   hg_iter* iter;
   uint64_t sum = 0;
@@ -64,7 +69,7 @@ static void fill(hg_keyspace* keyspace) {
   sink = sum;
 }
 
-static void step(hg_keyspace* keyspace) {
+ALONE static void step(hg_keyspace* keyspace) {
   hg_iter* iter;
   hg_bytes key, value;
   uint64_t sum = 0;
@@ -76,29 +81,43 @@ static void step(hg_keyspace* keyspace) {
   sink = sum;
 }
 
-static void measure(hg_keyspace* keyspace, uint64_t entries, uint64_t gets) {
-  fill(keyspace); /* fills the page cache */
-  char key[16], buffer[1000];
-  uint64_t state = 42, sum = 0;
-  double began = now();
-  for (uint64_t i = 0; i < gets; i++) {
-    size_t len;
-    make_key(key, next(&state) % entries);
-    ok(hg_get_into(keyspace, NULL, hg_slice(key, 16), buffer, sizeof(buffer), &len, &error));
-    sum += (unsigned char)buffer[0];
-  }
-  printf("get_into %.2f\n", (now() - began) / (double)gets);
-  began = now();
+/* Gets values of random keys by copies in new memory. */
+ALONE static void get(hg_keyspace* keyspace, uint64_t entries, uint64_t gets, uint64_t* state) {
+  uint64_t sum = 0;
+  char key[16];
   for (uint64_t i = 0; i < gets; i++) {
     size_t len;
     char* value;
-    make_key(key, next(&state) % entries);
+    make_key(key, next(state) % entries);
     ok(hg_get(keyspace, NULL, hg_slice(key, 16), &value, &len, &error));
     sum += (unsigned char)value[0];
     hg_free(value);
   }
-  printf("get %.2f\n", (now() - began) / (double)gets);
   sink = sum;
+}
+
+/* Gets values of random keys into one buffer. */
+ALONE static void get_into(hg_keyspace* keyspace, uint64_t entries, uint64_t gets, uint64_t* state) {
+  uint64_t sum = 0;
+  char key[16], buffer[1000];
+  for (uint64_t i = 0; i < gets; i++) {
+    size_t len;
+    make_key(key, next(state) % entries);
+    ok(hg_get_into(keyspace, NULL, hg_slice(key, 16), buffer, sizeof(buffer), &len, &error));
+    sum += (unsigned char)buffer[0];
+  }
+  sink = sum;
+}
+
+static void measure(hg_keyspace* keyspace, uint64_t entries, uint64_t gets) {
+  fill(keyspace); /* fills the page cache */
+  uint64_t state = 42;
+  double began = now();
+  get_into(keyspace, entries, gets, &state);
+  printf("get_into %.2f\n", (now() - began) / (double)gets);
+  began = now();
+  get(keyspace, entries, gets, &state);
+  printf("get %.2f\n", (now() - began) / (double)gets);
 
   began = now();
   fill(keyspace);
@@ -108,14 +127,28 @@ static void measure(hg_keyspace* keyspace, uint64_t entries, uint64_t gets) {
   printf("next %.2f\n", (now() - began) / (double)entries);
 }
 
+/* Returns 0 if there is no such kind of call. */
+static int repeat(hg_keyspace* keyspace, const char* what, uint64_t entries, uint64_t times) {
+  uint64_t state = 42;
+  for (uint64_t i = 0; i < times; i++) {
+    if (strcmp(what, "get") == 0) get(keyspace, entries, entries, &state);
+    else if (strcmp(what, "get_into") == 0) get_into(keyspace, entries, entries, &state);
+    else if (strcmp(what, "fill") == 0) fill(keyspace);
+    else if (strcmp(what, "next") == 0) step(keyspace);
+    else return 0;
+  }
+  return 1;
+}
+
 int main(int argc, char** argv) {
   int measures = argc == 5 && strcmp(argv[1], "measure") == 0;
-  int fills = argc == 5 && strcmp(argv[3], "fill") == 0;
-  if (!measures && !fills && (argc != 5 || strcmp(argv[3], "next") != 0)) {
-    fprintf(stderr, "calls: expected `measure DIRECTORY ENTRIES GETS` or `repeat DIRECTORY fill|next TIMES`\n");
+  int repeats = argc == 6 && strcmp(argv[1], "repeat") == 0;
+  if (!measures && !repeats) {
+    fprintf(stderr, "calls: expected `measure DIRECTORY ENTRIES GETS` or "
+                    "`repeat DIRECTORY ENTRIES get|get_into|fill|next TIMES`\n");
     return 2;
   }
-  uint64_t number = strtoull(argv[4], NULL, 10);
+  uint64_t entries = strtoull(argv[3], NULL, 10);
   hg_options* options;
   hg_db* db;
   hg_keyspace* keyspace;
@@ -124,9 +157,10 @@ int main(int argc, char** argv) {
   ok(hg_open(argv[2], options, &db, &error));
   ok(hg_keyspace_open(db, "bench", NULL, NULL, &keyspace, &error));
   if (measures) {
-    measure(keyspace, strtoull(argv[3], NULL, 10), number);
-  } else {
-    for (uint64_t i = 0; i < number; i++) (fills ? fill : step)(keyspace);
+    measure(keyspace, entries, strtoull(argv[4], NULL, 10));
+  } else if (!repeat(keyspace, argv[4], entries, strtoull(argv[5], NULL, 10))) {
+    fprintf(stderr, "calls: expected `get`, `get_into`, `fill` or `next`, found `%s`\n", argv[4]);
+    return 2;
   }
   ok(hg_close(db, &error));
   hg_options_free(options);

@@ -134,7 +134,7 @@ impl MergeOperator for Shared {
             )
         };
         match outcome {
-            VALUE => Ok(Some(made.copied().map_err(|failure| failure.message)?)),
+            VALUE => Ok(Some(made.copied().map_err(|failure| failure.to_string())?)),
             NOTHING => Ok(None),
             _ => Err(format!("the function of `{}` returned {outcome}", operator.name).into()),
         }

@@ -18,6 +18,7 @@ pub(crate) enum Pinned {
     Many(Vec<Option<Slice>>),
 }
 
+#[inline]
 fn get(
     handle: *mut hg_keyspace,
     at: *const hg_snapshot,
@@ -31,12 +32,14 @@ fn get(
 }
 
 /// Writes a copy of a value to its place; the caller frees it.
+#[inline]
 pub(crate) fn give_copy(value: Option<Slice>, place: &Out<*mut c_char>, len: &Out<usize>) -> bool {
     let Some(value) = value else {
         return false;
     };
+    let value = value.as_bytes();
     len.set(value.len());
-    place.set(malloc_copy(&value));
+    place.set(malloc_copy(value));
     true
 }
 
@@ -78,12 +81,12 @@ pub unsafe extern "C" fn hg_get_into(
         let Some(value) = get(handle, snapshot, key)? else {
             return Ok(HG_NOT_FOUND);
         };
+        let value = value.as_bytes();
         len.set(value.len());
-        if value.len() > room.left() {
-            return Ok(HG_BUFFER_TOO_SMALL);
-        }
-        room.push(&value);
-        Ok(HG_OK)
+        Ok(match room.push(value) {
+            true => HG_OK,
+            false => HG_BUFFER_TOO_SMALL,
+        })
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (key, Buffer(buffer, capacity), len), find) }

@@ -54,6 +54,7 @@ impl hg_bytes {
 impl Foreign for hg_bytes {
     type Here = &'static [u8];
 
+    #[inline]
     unsafe fn here(self) -> Result<&'static [u8], Failure> {
         // SAFETY: the caller keeps the same rules.
         unsafe { Bytes(self.data, self.len).here() }
@@ -194,6 +195,7 @@ impl Answer for hg_code {
 ///
 /// # Safety
 /// The arguments keep the rules of [`Foreign`]; `error` is NULL or a place for an error.
+#[inline]
 pub(crate) unsafe fn call<A: Foreign, R: Answer>(
     error: *mut hg_error,
     arguments: A,
@@ -206,15 +208,24 @@ pub(crate) unsafe fn call<A: Foreign, R: Answer>(
     });
     match result {
         Ok(answer) => answer.code(),
-        Err(failure) => {
-            let found = hg_error::of(&failure);
-            if !error.is_null() {
-                // SAFETY: the caller promises a place for an error.
-                unsafe { error.write(found) };
-            }
-            found.code
-        }
+        // SAFETY: the caller promises a place for an error.
+        Err(failure) => unsafe { refuse(error, &failure) },
     }
+}
+
+/// Writes a failure to its place, if there is one.
+///
+/// # Safety
+/// `error` is NULL or a place for an error.
+#[cold]
+#[inline(never)]
+unsafe fn refuse(error: *mut hg_error, failure: &Failure) -> hg_code {
+    let found = hg_error::of(failure);
+    if !error.is_null() {
+        // SAFETY: it is a place.
+        unsafe { error.write(found) };
+    }
+    found.code
 }
 
 // ---- objects behind handles ----

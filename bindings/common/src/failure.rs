@@ -2,13 +2,18 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use engine::{Error, ErrorKind};
 
-/// The failure of a call.
+/// The failure of a call: a pointer, so that the results of calls are small.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct Failure(Box<Details>);
+
+/// The parts of a failure.
+#[derive(Debug, Clone)]
+pub struct Details {
     /// The kind; `None` is a defect of this library, which panicked.
     pub kind: Option<ErrorKind>,
     /// A sentence that names what was expected and found.
@@ -19,30 +24,44 @@ pub struct Failure {
     pub key: Option<Vec<u8>>,
 }
 
+impl Deref for Failure {
+    type Target = Details;
+
+    fn deref(&self) -> &Details {
+        &self.0
+    }
+}
+
 impl Failure {
     /// A failure of this kind.
+    #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Failure {
-        Failure {
-            kind: Some(kind),
-            message: message.into(),
-            keyspace: None,
-            key: None,
-        }
+        Failure::of(Some(kind), message.into())
     }
 
     /// A call with an argument that is out of bounds.
+    #[cold]
     pub fn invalid(message: impl Into<String>) -> Failure {
         Failure::new(ErrorKind::InvalidArgument, message)
+    }
+
+    fn of(kind: Option<ErrorKind>, message: String) -> Failure {
+        Failure(Box::new(Details {
+            kind,
+            message,
+            keyspace: None,
+            key: None,
+        }))
     }
 }
 
 impl From<Error> for Failure {
+    #[cold]
     fn from(error: Error) -> Failure {
-        Failure {
-            keyspace: error.keyspace().map(str::to_owned),
-            key: error.key().map(<[u8]>::to_vec),
-            ..Failure::new(error.kind(), error.to_string())
-        }
+        let mut failure = Failure::new(error.kind(), error.to_string());
+        failure.0.keyspace = error.keyspace().map(str::to_owned);
+        failure.0.key = error.key().map(<[u8]>::to_vec);
+        failure
     }
 }
 
@@ -56,16 +75,13 @@ impl fmt::Display for Failure {
 ///
 /// # Errors
 /// As the function.
+#[inline]
 pub fn run<R>(body: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
     // After a panic, the objects that the call used are as after an error: the engine keeps its own
     // state whole, and the locks of the bindings are taken although they are poisoned.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        Err(Failure {
-            kind: None,
-            message: format!("a defect of this library: {}", message_of(&*panic)),
-            keyspace: None,
-            key: None,
-        })
+        let message = format!("a defect of this library: {}", message_of(&*panic));
+        Err(Failure::of(None, message))
     })
 }
 

@@ -32,6 +32,7 @@ pub struct Bytes(pub *const c_void, pub usize);
 impl Foreign for Bytes {
     type Here = &'static [u8];
 
+    #[inline]
     unsafe fn here(self) -> Result<&'static [u8], Failure> {
         let Bytes(data, len) = self;
         if len == 0 {
@@ -54,6 +55,7 @@ pub struct Items<T>(pub *const T, pub usize);
 impl<T: 'static> Foreign for Items<T> {
     type Here = &'static [T];
 
+    #[inline]
     unsafe fn here(self) -> Result<&'static [T], Failure> {
         let Items(data, len) = self;
         if len == 0 {
@@ -114,6 +116,7 @@ impl Text {
 impl Foreign for *const c_char {
     type Here = Text;
 
+    #[inline]
     unsafe fn here(self) -> Result<Text, Failure> {
         if self.is_null() {
             return Ok(Text(None));
@@ -148,6 +151,7 @@ impl<T> Out<T> {
 impl<T> Foreign for *mut T {
     type Here = Out<T>;
 
+    #[inline]
     unsafe fn here(self) -> Result<Out<T>, Failure> {
         let place = NonNull::new(self).filter(|place| place.is_aligned());
         let place = place.ok_or_else(|| {
@@ -164,6 +168,7 @@ pub struct Optional<T>(pub *mut T);
 impl<T> Foreign for Optional<T> {
     type Here = Option<Out<T>>;
 
+    #[inline]
     unsafe fn here(self) -> Result<Option<Out<T>>, Failure> {
         if self.0.is_null() {
             return Ok(None);
@@ -180,6 +185,7 @@ pub struct IfAny<T>(pub *const T);
 impl<T: Foreign + Copy> Foreign for IfAny<T> {
     type Here = Option<T::Here>;
 
+    #[inline]
     unsafe fn here(self) -> Result<Option<T::Here>, Failure> {
         if self.0.is_null() {
             return Ok(None);
@@ -208,15 +214,15 @@ impl Room<'_> {
         self.left
     }
 
-    /// Adds bytes.
-    ///
-    /// # Panics
-    /// If there is no room for them.
+    /// Adds bytes. Returns false if there is no room for them.
     #[inline]
-    pub fn push(&mut self, bytes: &[u8]) {
-        assert!(bytes.len() <= self.left, "there is room for the bytes");
-        // SAFETY: there is.
+    pub fn push(&mut self, bytes: &[u8]) -> bool {
+        if bytes.len() > self.left {
+            return false;
+        }
+        // SAFETY: there is room.
         unsafe { self.copy(bytes) };
+        true
     }
 
     /// Adds an entry: the lengths of its key and its value, four bytes each, little-endian; the
@@ -257,6 +263,7 @@ pub fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
 impl Foreign for Buffer {
     type Here = Room<'static>;
 
+    #[inline]
     unsafe fn here(self) -> Result<Room<'static>, Failure> {
         let Buffer(data, len) = self;
         if len > 0 && data.is_null() || isize::try_from(len).is_err() {
@@ -278,7 +285,8 @@ macro_rules! tuples {
             type Here = ($($name::Here,)*);
 
             #[allow(non_snake_case, reason = "the variables are named as their types")]
-            unsafe fn here(self) -> Result<Self::Here, Failure> {
+            #[inline]
+    unsafe fn here(self) -> Result<Self::Here, Failure> {
                 let ($($name,)*) = self;
                 // SAFETY: the caller keeps the rules for each of them.
                 $(let $name = unsafe { $name.here() }?;)*

@@ -9,6 +9,7 @@ static DEPTH: AtomicUsize = AtomicUsize::new(0);
 static WATCHED: Once = Once::new();
 
 /// The number of forks between this process and the one that loaded the library.
+#[inline]
 pub fn depth() -> usize {
     DEPTH.load(Ordering::Relaxed)
 }

@@ -135,6 +135,7 @@ impl<T: Send + Sync> Handles<T> {
     /// # Errors
     /// `InvalidArgument` if the number never was such a handle; `Closed` if it was freed, or made
     /// before a fork.
+    #[inline]
     pub fn get(&self, handle: u64) -> Result<Held<T>, Failure> {
         let generation = (handle >> GENERATION_AT) as u32;
         if let Some(place) = self.place(handle) {
@@ -179,6 +180,7 @@ impl<T: Send + Sync> Handles<T> {
     }
 
     /// The place that a number names, if it may be a handle of this kind and process.
+    #[inline]
     fn place(&self, handle: u64) -> Option<&Place<T>> {
         let kind = (handle >> KIND_AT) as u8 % (1 << KIND_BITS);
         let forks = handle as usize % FORKS_MAX;
@@ -243,6 +245,7 @@ impl<T> Table<T> {
         Some((index, generation))
     }
 
+    #[inline]
     fn place(&self, index: u32) -> Option<&Place<T>> {
         let (chunk, offset) = position(index);
         self.chunks.get(chunk)?.get()?.get(offset)
@@ -250,6 +253,7 @@ impl<T> Table<T> {
 }
 
 /// The chunk of a place, and its index there.
+#[inline]
 fn position(index: u32) -> (usize, usize) {
     let chunk = (index / CHUNK_PLACES + 1).ilog2();
     let offset = index + CHUNK_PLACES - (CHUNK_PLACES << chunk);

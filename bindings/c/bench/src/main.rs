@@ -5,8 +5,10 @@
 //! ```text
 //! hedgerow-c-bench load DIRECTORY ENTRIES
 //! hedgerow-c-bench measure DIRECTORY ENTRIES GETS
-//! hedgerow-c-bench repeat DIRECTORY TIMES    reads all entries by a cursor, to count instructions
+//! hedgerow-c-bench repeat DIRECTORY ENTRIES get|cursor|visit TIMES
 //! ```
+//!
+//! `repeat` makes one kind of call, as often as there are entries, TIMES times: to count instructions.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -33,9 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "load" => load(&db, &keyspace, number(3)?)?,
         "measure" => measure(&keyspace, number(3)?, number(4)?)?,
         "repeat" => {
-            for _ in 0..number(3)? {
-                black_box(read_all(&keyspace)?);
-            }
+            let name = arguments.get(4).map_or("", String::as_str);
+            repeat(&keyspace, name, number(3)?, number(5)?)?;
         }
         _ => return Err(format!("expected `load`, `measure` or `repeat`, found `{what}`").into()),
     }
@@ -85,6 +86,7 @@ fn report(name: &str, began: Duration, operations: u64) {
 }
 
 /// Reads all entries by a cursor.
+#[inline(never)]
 fn read_all(keyspace: &Keyspace) -> engine::Result<u64> {
     let (mut cursor, mut sum) = (keyspace.cursor()?, 0);
     let mut is_on_key = cursor.seek_first()?;
@@ -97,31 +99,56 @@ fn read_all(keyspace: &Keyspace) -> engine::Result<u64> {
     Ok(sum)
 }
 
-fn measure(keyspace: &Keyspace, entries: u64, gets: u64) -> engine::Result<()> {
-    // The first scan fills the page cache.
-    black_box(read_all(keyspace)?);
-
-    let (mut state, mut sum) = (42, 0);
-    let began = now();
-    for _ in 0..gets {
-        let value = keyspace.get(key(next(&mut state) % entries))?;
-        sum += value.map_or(0, |value| u64::from(value[0]));
-    }
-    report("get", began, gets);
-    black_box(sum);
-
-    let began = now();
-    black_box(read_all(keyspace)?);
-    report("cursor", began, entries);
-
-    let began = now();
+/// Reads all entries by one visit.
+#[inline(never)]
+fn visit_all(keyspace: &Keyspace) -> engine::Result<u64> {
     let (mut cursor, mut sum) = (keyspace.cursor()?, 0);
     cursor.seek_first()?;
     cursor.visit(|key, value| {
         sum += u64::from(key[15]) + u64::from(value[0]) + value.len() as u64;
         true
     })?;
-    black_box(sum);
+    Ok(sum)
+}
+
+/// Gets values of random keys.
+#[inline(never)]
+fn get(keyspace: &Keyspace, entries: u64, gets: u64, state: &mut u64) -> engine::Result<u64> {
+    let mut sum = 0;
+    for _ in 0..gets {
+        let value = keyspace.get(key(next(state) % entries))?;
+        sum += value.map_or(0, |value| u64::from(value[0]));
+    }
+    Ok(sum)
+}
+
+fn repeat(keyspace: &Keyspace, name: &str, entries: u64, times: u64) -> Result<(), Box<dyn Error>> {
+    let mut state = 42;
+    for _ in 0..times {
+        black_box(match name {
+            "get" => get(keyspace, entries, entries, &mut state)?,
+            "cursor" => read_all(keyspace)?,
+            "visit" => visit_all(keyspace)?,
+            _ => return Err(format!("expected `get`, `cursor` or `visit`, found `{name}`").into()),
+        });
+    }
+    Ok(())
+}
+
+fn measure(keyspace: &Keyspace, entries: u64, gets: u64) -> engine::Result<()> {
+    // The first scan fills the page cache.
+    black_box(read_all(keyspace)?);
+
+    let began = now();
+    black_box(get(keyspace, entries, gets, &mut 42)?);
+    report("get", began, gets);
+
+    let began = now();
+    black_box(read_all(keyspace)?);
+    report("cursor", began, entries);
+
+    let began = now();
+    black_box(visit_all(keyspace)?);
     report("visit", began, entries);
 
     let began = now();

@@ -7,7 +7,7 @@ static TEXTS: Handles<String> = Handles::new(2, "text");
 
 fn refused<T>(result: Result<T, Failure>) -> (Option<ErrorKind>, String) {
     let failure = result.err().expect("the handle is refused");
-    (failure.kind, failure.message)
+    (failure.kind, failure.to_string())
 }
 
 #[test]
