@@ -7,7 +7,7 @@ use hedgerow_bindings::foreign::{Out, number};
 use hedgerow_bindings::{Exclusive, Failure};
 
 use crate::keyspace::range;
-use crate::progress::wait;
+use crate::progress::{wait, wait_for_memory};
 use crate::types::{
     BATCHES, call, database, durability, expiry, free, give, hg_batch, hg_bytes, hg_code, hg_db,
     hg_error, hg_keyspace, keyspace,
@@ -211,10 +211,7 @@ pub unsafe extern "C" fn hg_batch_commit(
         let mut held = batch.lock()?;
         let (db, batch) = &mut *held;
         if batch.bytes() < LONG_BATCH_BYTES {
-            while db.writes_wait() {
-                let waiting = db.clone();
-                wait(move || Ok(waiting.wait_for_memory()?))?;
-            }
+            wait_for_memory(db, Db::writes_wait, Db::wait_for_memory)?;
             return Ok(batch.commit_and_clear(how)?);
         }
         let mut taken = std::mem::replace(batch, db.batch());

@@ -59,3 +59,19 @@ pub(crate) fn wait<R: Send + 'static>(
         Some(_) => wait_for(|| progress.go_on(0, 0), call),
     }
 }
+
+/// Waits for a flush as long as a write that begins now. The progress function of the thread may
+/// end that, before anything is written. `writes_wait` and `wait_for_memory` are those of the
+/// database, or of a keyspace of it.
+#[inline]
+pub(crate) fn wait_for_memory<T: Clone + Send + 'static>(
+    object: &T,
+    writes_wait: fn(&T) -> bool,
+    wait_for_memory: fn(&T) -> engine::Result<()>,
+) -> Result<(), Failure> {
+    while writes_wait(object) {
+        let object = object.clone();
+        wait(move || Ok(wait_for_memory(&object)?))?;
+    }
+    Ok(())
+}

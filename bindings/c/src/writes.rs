@@ -7,7 +7,7 @@ use hedgerow_bindings::foreign::IfAny;
 use hedgerow_bindings::{Failure, Held};
 
 use crate::keyspace::range;
-use crate::progress::wait;
+use crate::progress::wait_for_memory;
 use crate::types::hg_code::*;
 use crate::types::{call, durability, expiry, hg_bytes, hg_code, hg_error, hg_keyspace, keyspace};
 
@@ -15,10 +15,7 @@ use crate::types::{call, durability, expiry, hg_bytes, hg_code, hg_error, hg_key
 /// the progress function of the thread may end that.
 fn for_writing(handle: *mut hg_keyspace) -> Result<Held<Keyspace>, Failure> {
     let keyspace = keyspace(handle)?;
-    while keyspace.writes_wait() {
-        let waiting = Keyspace::clone(&keyspace);
-        wait(move || Ok(waiting.wait_for_memory()?))?;
-    }
+    wait_for_memory(&*keyspace, Keyspace::writes_wait, Keyspace::wait_for_memory)?;
     Ok(keyspace)
 }
 
