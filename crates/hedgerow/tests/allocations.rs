@@ -82,6 +82,15 @@ fn check(layout: Layout, flushed: bool) {
             "{value_bytes}"
         );
     }
+    for value_bytes in INLINE.into_iter().chain(ON_THE_HEAP) {
+        let (key, mut seen_bytes) = (key(1, value_bytes), 0);
+        let visit = || {
+            let see = |value: &[u8]| seen_bytes = value.len();
+            assert!(keyspace.visit_value(&key, see).unwrap());
+        };
+        let counted = allocation_counter::measure(visit).count_total;
+        assert_eq!((counted, seen_bytes), (order_key, value_bytes));
+    }
     assert_eq!(db.stats().memtable_hits > 0, !flushed);
     assert_eq!(db.stats().device_reads > 0, flushed);
 }

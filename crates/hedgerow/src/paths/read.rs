@@ -17,12 +17,14 @@ mod cached;
 pub(crate) mod combining;
 mod gets;
 mod neighbours;
+mod observer;
 
 use answer::{Answer, FoundEntry, read_value};
 pub use cached::MemoryAnswer;
 pub(crate) use cached::get_if_cached;
 pub(crate) use gets::{Gets, View};
 pub(crate) use neighbours::visit_values;
+pub(crate) use observer::{Observer, RunPlace, Seeing};
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,7 +46,6 @@ use crate::table::filter::RunMask;
 use crate::table::paged_file::PagedFile;
 use crate::table::{GetState, Lookup, Query, Table};
 use crate::tree::engine::{Engine, KeyspaceState};
-use crate::tree::memtable::Memtable;
 use crate::tree::version::{SuperVersion, Version};
 
 /// The part of the value that a lookup needs.
@@ -53,34 +54,6 @@ pub(crate) enum Want {
     Value,
     /// Only the existence of a value: out-of-line values are not read.
     Existence,
-}
-
-/// Observes the steps of a lookup. `()` ignores them at no cost.
-pub(crate) trait Observer {
-    /// A memtable was probed.
-    fn memtable(&mut self, _memtable: &Memtable, _found: Option<(SeqNo, Tag)>) {}
-    /// A run is about to be probed, by the table whose bounds hold the key, if there is one.
-    fn run(&mut self, _place: RunPlace, _table: Option<&Arc<Table>>) {}
-    /// The table needs a page, which is fetched next.
-    fn page(&mut self, _table: &Table, _id: PageId) {}
-    /// A filter over several runs of the group needs a page, which is fetched next.
-    fn probe_page(&mut self, _probe: &GroupProbe, _id: PageId) {}
-    /// A filter over several runs of the group has answered.
-    fn narrowed(&mut self, _level: usize, _group: usize, _left: RunMask) {}
-    /// The value of the lookup expires, at a time in milliseconds.
-    fn expires(&mut self, _at: u64) {}
-    /// The table has answered.
-    fn answered(&mut self, _asked: &GetState, _lookup: &Lookup) {}
-}
-
-impl Observer for () {}
-
-/// The place of a run in a version: the `run`-th newest run of its group.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RunPlace {
-    pub(crate) level: usize,
-    pub(crate) group: usize,
-    pub(crate) run: usize,
 }
 
 /// The value of a key at a moment.
@@ -252,7 +225,9 @@ fn in_memtables(
         if let Some((seqno, tag, value)) = found {
             wait_until_published(&engine.publisher, seqno);
             engine.stats.memtable_hits.add(1);
-            return Found::of(tag, || Slice::copy_from(value)).map(Some);
+            let is_seen = tag == Tag::PUT && observer.value(value);
+            return Found::of(tag, || Slice::copy_from(if is_seen { b"" } else { value }))
+                .map(Some);
         }
     }
     Ok(None)

@@ -422,6 +422,12 @@ fn visited_values_are_those_of_gets() {
                     assert_eq!(then[at].replace(value.to_vec()), None);
                 };
                 before.visit_values(&keyspace, keys, see).unwrap();
+                for (key, now) in keys.iter().zip(&now) {
+                    let mut seen = None;
+                    let see = |value: &[u8]| seen = Some(value.to_vec());
+                    assert_eq!(keyspace.visit_value(key, see).unwrap(), now.is_some());
+                    assert_eq!(seen, *now, "{layout:?} {key:?}");
+                }
                 for ((key, now), then) in keys.iter().zip(&now).zip(&then) {
                     let found = keyspace.get(key).unwrap();
                     assert_eq!(found.as_deref(), now.as_deref(), "{layout:?} {key:?}");

@@ -1,10 +1,10 @@
-//! Gets of many keys by one call.
+//! Gets of many keys by one call, and looks at values where they lie.
 
 use super::Keyspace;
 use crate::base::error::Result;
 use crate::base::expiry::Moment;
 use crate::base::slice::Slice;
-use crate::paths::read;
+use crate::paths::read::{self, Seeing, Want};
 
 impl Keyspace {
     /// The values of several keys, in the order of `keys`. Each value is as of some moment during
@@ -50,5 +50,36 @@ impl Keyspace {
         self.check_not_dropped()?;
         let state = self.cell.state.load();
         read::visit_values(&self.engine, &state, keys, Moment::PRESENT, see)
+    }
+
+    /// Calls `see` with the value of a key. Returns false if the key has none. Cost: a get, without
+    /// the copy of a value that lies in the memtable or in its block.
+    ///
+    /// `see` keeps the value's page and the tree in memory until it returns.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Layout};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = Db::open(dir.path())?;
+    /// let fruit = db.keyspace("fruit", Layout::sorted())?;
+    /// fruit.put("apple", "red")?;
+    /// let mut buffer = [0; 16];
+    /// assert!(fruit.visit_value("apple", |value| buffer[..value.len()].copy_from_slice(value))?);
+    /// assert_eq!(&buffer[..3], b"red");
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn visit_value(&self, key: impl AsRef<[u8]>, see: impl FnOnce(&[u8])) -> Result<bool> {
+        self.check_not_dropped()?;
+        let state = self.cell.state.load();
+        let (key, mut seeing) = (key.as_ref(), Seeing(Some(see)));
+        let (moment, want) = (Moment::PRESENT, Want::Value);
+        let found = read::get_observed(&self.engine, &state, key, moment, want, &mut seeing)?;
+        if let (Some(value), Some(see)) = (&found, seeing.0) {
+            see(value);
+        }
+        Ok(found.is_some())
     }
 }

@@ -91,12 +91,19 @@ impl Answer<'_> {
 
 /// The meaning of an answer. Reads the page of a value that has one of its own, if it is wanted.
 #[inline(always)]
-pub(super) fn read_value(
+pub(super) fn read_value<O: Observer>(
     engine: &Engine,
     answer: Answer<'_>,
     want: Want,
-    observer: &mut impl Observer,
+    observer: &mut O,
 ) -> Result<Found> {
+    if O::SEES_VALUES
+        && let (Tag::PUT, FoundValue::InBlock(value)) = (answer.entry.tag, &answer.entry.value)
+        && answer.entry.seqno.0 <= engine.publisher.published()
+        && observer.value(value)
+    {
+        return Ok(Found::Value(Slice::copy_from(b"")));
+    }
     let page = match answer.value_page() {
         Some(id) if want == Want::Value || answer.entry.tag.flags.has(Flags::EXPIRES) => {
             observer.page(answer.table, id);
