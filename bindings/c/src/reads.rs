@@ -18,7 +18,6 @@ pub(crate) enum Pinned {
     Many(Vec<Option<Slice>>),
 }
 
-#[inline]
 fn get(
     handle: *mut hg_keyspace,
     at: *const hg_snapshot,
@@ -31,8 +30,25 @@ fn get(
     })
 }
 
-/// Writes a copy of a value to its place; the caller frees it.
+/// Calls `see` with the value of a key, if it has one.
 #[inline]
+fn visit(
+    handle: *mut hg_keyspace,
+    at: *const hg_snapshot,
+    key: &[u8],
+    see: impl FnOnce(&[u8]),
+) -> Result<bool, Failure> {
+    let keyspace = keyspace(handle)?;
+    Ok(match snapshot(at)? {
+        None => keyspace.visit_value(key, see)?,
+        Some(snapshot) => {
+            let value = snapshot.get(&keyspace, key)?;
+            value.map(|value| see(&value)).is_some()
+        }
+    })
+}
+
+/// Writes a copy of a value to its place; the caller frees it.
 pub(crate) fn give_copy(value: Option<Slice>, place: &Out<*mut c_char>, len: &Out<usize>) -> bool {
     let Some(value) = value else {
         return false;
@@ -57,7 +73,10 @@ pub unsafe extern "C" fn hg_get(
     error: *mut hg_error,
 ) -> hg_code {
     let find = |(key, value, len): (&[u8], Out<*mut c_char>, Out<usize>)| {
-        Ok(give_copy(get(handle, snapshot, key)?, &value, &len))
+        visit(handle, snapshot, key, |found| {
+            len.set(found.len());
+            value.set(malloc_copy(found));
+        })
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (key, value, len), find) }
@@ -78,14 +97,15 @@ pub unsafe extern "C" fn hg_get_into(
     error: *mut hg_error,
 ) -> hg_code {
     let find = |(key, mut room, len): (&[u8], Room<'_>, Out<usize>)| {
-        let Some(value) = get(handle, snapshot, key)? else {
-            return Ok(HG_NOT_FOUND);
-        };
-        let value = value.as_bytes();
-        len.set(value.len());
-        Ok(match room.push(value) {
-            true => HG_OK,
-            false => HG_BUFFER_TOO_SMALL,
+        let mut has_room = true;
+        let is_found = visit(handle, snapshot, key, |value| {
+            len.set(value.len());
+            has_room = room.push(value);
+        })?;
+        Ok(match (is_found, has_room) {
+            (false, _) => HG_NOT_FOUND,
+            (true, false) => HG_BUFFER_TOO_SMALL,
+            (true, true) => HG_OK,
         })
     };
     // SAFETY: the caller's promise.

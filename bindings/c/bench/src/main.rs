@@ -8,7 +8,8 @@
 //! hedgerow-c-bench repeat DIRECTORY ENTRIES get|cursor|visit TIMES
 //! ```
 //!
-//! `repeat` makes one kind of call, as often as there are entries, TIMES times: to count instructions.
+//! `repeat` makes one kind of call, as often as there are entries, TIMES times: to count
+//! instructions.
 
 use std::error::Error;
 use std::hint::black_box;
