@@ -31,6 +31,8 @@
  * return: no exception of C++ and no `longjmp` may leave it.
  *   - `hg_go_on` is called by the thread that has set it, within its long calls. It may use any object
  *     but that of the call, which is `HG_INVALID_ARGUMENT`; it may free it.
+ *   - `hg_next_entry` and `hg_new_value` are called by the thread of their call, within it. They may
+ *     read with any object.
  *   - `hg_done` is called by any thread, of the program or of the library. It may start asynchronous
  *     calls; it must not wait for them, nor make long calls.
  *   - A merge function is called by any thread that reads, writes, flushes or merges, by several at
@@ -196,6 +198,8 @@ hg_code hg_checkpoint(hg_db* db, const char* path, hg_error* error);
 hg_code hg_verify(hg_db* db, hg_error* error);
 /* JSON to free; sizes in bytes, times in microseconds. */
 hg_code hg_stats_json(hg_db* db, char** json, hg_error* error);
+/* The text format of Prometheus, to free; sizes in bytes, times in seconds. */
+hg_code hg_stats_prometheus(hg_db* db, char** text, hg_error* error);
 
 /* ---- keyspaces ---- */
 
@@ -233,6 +237,14 @@ hg_code hg_keyspace_export(hg_keyspace* handle, hg_bytes from, hg_bytes to, cons
                            hg_error* error);
 hg_code hg_keyspace_ingest(hg_keyspace* handle, const char* const* paths, size_t count,
                            hg_error* error);
+/* State; places for a key and its value, whose bytes have to stay until the next call. It returns `HG_OK`
+ * with an entry, `HG_NOT_FOUND` at the end. Any other number ends the load with `HG_CANCELLED`. */
+typedef int (*hg_next_entry)(void*, hg_bytes*, hg_bytes*);
+/* Puts entries directly into tables, as one durable commit: the fastest way to fill a keyspace. The keys
+ * ascend if the keyspace is sorted; each comes once. After a failure nothing was put, except perhaps
+ * after `HG_POISONED`. The number of entries is optional. */
+hg_code hg_keyspace_bulk_load(hg_keyspace* handle, hg_next_entry next, void* state, uint64_t* entries,
+                              hg_error* error);
 
 /* ---- writes: `how` is a durability, `meaning` an expiry ---- */
 
@@ -250,6 +262,20 @@ hg_code hg_delete_prefix(hg_keyspace* handle, hg_bytes prefix, int how, hg_error
  * one. */
 hg_code hg_compare_and_swap(hg_keyspace* handle, hg_bytes key, const hg_bytes* expected,
                             const hg_bytes* replacement, hg_error* error);
+/* State; the old value until it returns, NULL if there is none; the new value, in memory of `malloc`, which
+ * the library frees. It returns an `hg_merged`: `HG_MERGED_NOTHING` removes the value. */
+typedef int (*hg_new_value)(void*, const hg_bytes*, hg_buffer*);
+/* Replaces a value by what a function makes of it; no other write comes between. The function is called
+ * again if one did. If it returns another number than the first two, the call ends with `HG_CANCELLED` and
+ * writes nothing. The time of expiry stays. */
+hg_code hg_update(hg_keyspace* handle, hg_bytes key, hg_new_value new_value, void* state, int how,
+                  hg_error* error);
+/* Removes the first entry, or the last one, of a sorted keyspace. Key and value are memory to free, with a
+ * zero byte behind each. `HG_NOT_FOUND` if there is none. No two calls get the same entry. */
+hg_code hg_pop_first(hg_keyspace* handle, int how, char** key, size_t* key_len, char** value,
+                     size_t* value_len, hg_error* error);
+hg_code hg_pop_last(hg_keyspace* handle, int how, char** key, size_t* key_len, char** value,
+                    size_t* value_len, hg_error* error);
 
 /* ---- batches: all operations become visible and durable together ---- */
 
@@ -294,6 +320,8 @@ hg_code hg_multi_get(hg_keyspace* handle, const hg_snapshot* at, const hg_bytes*
                      size_t count, hg_bytes* values, hg_pinned** pinned, hg_error* error);
 hg_code hg_pinned_free(hg_pinned* pinned);
 hg_code hg_contains(hg_keyspace* handle, const hg_snapshot* at, hg_bytes key, hg_error* error);
+/* Gets a key and writes each step as JSON to free: memtables, filters, tables, pages. */
+hg_code hg_explain_json(hg_keyspace* handle, hg_bytes key, char** json, hg_error* error);
 /* Writes `HG_NEVER`, or `HG_AT` with milliseconds since 1970. */
 hg_code hg_expiry_of(hg_keyspace* handle, hg_bytes key, int* meaning, uint64_t* millis,
                      hg_error* error);

@@ -326,6 +326,24 @@ pub unsafe extern "C" fn hg_stats_json(
     unsafe { call(error, json, write) }
 }
 
+/// Writes the statistics in the text format of Prometheus.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_stats_prometheus(
+    db: *mut hg_db,
+    text: *mut *mut c_char,
+    error: *mut hg_error,
+) -> hg_code {
+    let write = |place: Out<*mut c_char>| {
+        give_text(&place, &database(db)?.stats().prometheus());
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, text, write) }
+}
+
 // ---- snapshots ----
 
 /// Takes a snapshot.

@@ -14,6 +14,7 @@ pub mod database;
 pub mod feed;
 pub mod iterator;
 pub mod keyspace;
+pub mod loads;
 pub mod operator;
 pub mod options;
 pub mod progress;

@@ -80,17 +80,17 @@ impl Drop for Operator {
 pub(crate) struct Shared(pub(crate) Arc<Operator>);
 
 /// A place for the result of a function of the program.
-struct Made(hg_buffer);
+pub(crate) struct Made(pub(crate) hg_buffer);
 
 impl Made {
-    fn new() -> Made {
+    pub(crate) fn new() -> Made {
         Made(hg_buffer {
             data: null_mut(),
             len: 0,
         })
     }
 
-    fn copied(&self) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn copied(&self) -> Result<Vec<u8>, Failure> {
         // SAFETY: the function says that it has made these bytes.
         unsafe { Bytes(self.0.data, self.0.len).here() }.map(<[u8]>::to_vec)
     }

@@ -4,8 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 use engine::{Expiry, Slice};
 use hedgerow_bindings::foreign::{Buffer, Items, Optional, Out, Room, malloc_copy, pointer};
-use hedgerow_bindings::{Failure, Held};
+use hedgerow_bindings::{Failure, Held, explain};
 
+use crate::database::give_text;
 use crate::types::hg_code::*;
 use crate::types::{
     PINNED, call, free, hg_bytes, hg_code, hg_error, hg_keyspace, hg_pinned, hg_snapshot, keyspace,
@@ -255,4 +256,24 @@ pub unsafe extern "C" fn hg_expiry_of(
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (key, meaning, millis), find) }
+}
+
+/// Writes the steps of a get as JSON.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_explain_json(
+    handle: *mut hg_keyspace,
+    key: hg_bytes,
+    json: *mut *mut c_char,
+    error: *mut hg_error,
+) -> hg_code {
+    let explain = |(key, place): (&[u8], Out<*mut c_char>)| {
+        let explanation = keyspace(handle)?.explain(key)?;
+        give_text(&place, &explain::json(&explanation).to_string());
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, (key, json), explain) }
 }

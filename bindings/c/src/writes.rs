@@ -1,15 +1,21 @@
 //! Writes of single keys and of ranges.
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null;
 
-use engine::Keyspace;
-use hedgerow_bindings::foreign::IfAny;
+use engine::{Durability, ErrorKind, Keyspace, Slice};
+use hedgerow_bindings::foreign::{IfAny, Out};
 use hedgerow_bindings::{Failure, Held};
 
 use crate::keyspace::range;
+use crate::operator::Made;
+use crate::options::{NOTHING, VALUE};
 use crate::progress::wait_for_memory;
+use crate::reads::give_copy;
 use crate::types::hg_code::*;
-use crate::types::{call, durability, expiry, hg_bytes, hg_code, hg_error, hg_keyspace, keyspace};
+use crate::types::{
+    call, durability, expiry, hg_buffer, hg_bytes, hg_code, hg_error, hg_keyspace, keyspace,
+};
 
 /// The keyspace of a handle for a write. If the write would wait for a flush, waits for it before;
 /// the progress function of the thread may end that.
@@ -171,4 +177,105 @@ pub unsafe extern "C" fn hg_compare_and_swap(
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (key, IfAny(expected), IfAny(replacement)), swap) }
+}
+
+/// Makes the new value of a key of its old one, which is NULL if it has none.
+pub type hg_new_value =
+    Option<unsafe extern "C" fn(*mut c_void, *const hg_bytes, *mut hg_buffer) -> c_int>;
+
+/// Replaces a value by the one that a function makes of it.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_update(
+    handle: *mut hg_keyspace,
+    key: hg_bytes,
+    new_value: hg_new_value,
+    state: *mut c_void,
+    how: c_int,
+    error: *mut hg_error,
+) -> hg_code {
+    let update = |key: &[u8]| {
+        let keyspace = for_writing(handle)?;
+        let none = || Failure::invalid("expected a function, found NULL");
+        let new_value = new_value.ok_or_else(none)?;
+        let make = |old: Option<&[u8]>| {
+            let old = old.map(hg_bytes::of);
+            let old = old.as_ref().map_or(null(), std::ptr::from_ref);
+            let mut made = Made::new();
+            // SAFETY: the program gave function and state together. All arguments live until it
+            // ends.
+            match unsafe { new_value(state, old, &raw mut made.0) } {
+                VALUE => made.copied().map(Some),
+                NOTHING => Ok(None),
+                answer => {
+                    let message = format!("the function of the update returned {answer}");
+                    Err(Failure::new(ErrorKind::Cancelled, message))
+                }
+            }
+        };
+        keyspace.try_update_with(key, make, durability(how)?)?;
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, key, update) }
+}
+
+// ---- the first and the last entry ----
+
+/// The places of an entry: its key and the key's length, its value and the value's length.
+type Places = (Out<*mut c_char>, Out<usize>, Out<*mut c_char>, Out<usize>);
+
+type Entry = (Slice, Slice);
+
+fn pop(
+    handle: *mut hg_keyspace,
+    how: c_int,
+    (key, key_len, value, value_len): Places,
+    take: fn(&Keyspace, Durability) -> engine::Result<Option<Entry>>,
+) -> Result<bool, Failure> {
+    let Some((found_key, found_value)) = take(&*for_writing(handle)?, durability(how)?)? else {
+        return Ok(false);
+    };
+    Ok(give_copy(Some(found_key), &key, &key_len)
+        && give_copy(Some(found_value), &value, &value_len))
+}
+
+/// Removes the first entry and writes its key and its value to new memory.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_pop_first(
+    handle: *mut hg_keyspace,
+    how: c_int,
+    key: *mut *mut c_char,
+    key_len: *mut usize,
+    value: *mut *mut c_char,
+    value_len: *mut usize,
+    error: *mut hg_error,
+) -> hg_code {
+    let pop = |places| pop(handle, how, places, Keyspace::pop_first_with);
+    // SAFETY: the caller's promise.
+    unsafe { call(error, (key, key_len, value, value_len), pop) }
+}
+
+/// Removes the last entry and writes its key and its value to new memory.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hg_pop_last(
+    handle: *mut hg_keyspace,
+    how: c_int,
+    key: *mut *mut c_char,
+    key_len: *mut usize,
+    value: *mut *mut c_char,
+    value_len: *mut usize,
+    error: *mut hg_error,
+) -> hg_code {
+    let pop = |places| pop(handle, how, places, Keyspace::pop_last_with);
+    // SAFETY: the caller's promise.
+    unsafe { call(error, (key, key_len, value, value_len), pop) }
 }

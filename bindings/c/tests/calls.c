@@ -259,6 +259,80 @@ static void values_are_swapped_if_they_are_as_expected(void) {
   OK(hg_close(db, &error));
 }
 
+/* A new value: the old one with an `x` behind it. */
+static int appended(void* state, const hg_bytes* old, hg_buffer* new_value) {
+  size_t len = old == NULL ? 0 : old->len;
+  char* bytes = malloc(len + 1);
+  CHECK(bytes != NULL);
+  if (len > 0) memcpy(bytes, old->data, len);
+  bytes[len] = 'x';
+  *new_value = (hg_buffer){bytes, len + 1};
+  return *(int*)state;
+}
+
+/* Another write comes between the first call and its write. */
+static int overtaken(void* state, const hg_bytes* old, hg_buffer* new_value) {
+  int answer = HG_MERGED_VALUE;
+  hg_keyspace** keyspace = state;
+  if (*keyspace != NULL) {
+    put(*keyspace, "k", "new");
+    *keyspace = NULL;
+  }
+  return appended(&answer, old, new_value);
+}
+
+static void values_are_updated_by_a_function(void) {
+  hg_db* db = open_db();
+  hg_keyspace* keyspace = open_keyspace(db, "k", "sorted");
+  hg_bytes k = hg_text("k");
+  int answer = HG_MERGED_VALUE;
+  OK(hg_update(keyspace, k, appended, &answer, HG_BUFFERED, &error));
+  OK(hg_update(keyspace, k, appended, &answer, HG_SYNCED, &error));
+  check_get(keyspace, NULL, "k", "xx");
+  answer = HG_MERGED_FAILURE;
+  EXPECT(HG_CANCELLED, hg_update(keyspace, k, appended, &answer, HG_BUFFERED, &error));
+  answer = -7;
+  EXPECT(HG_CANCELLED, hg_update(keyspace, k, appended, &answer, HG_BUFFERED, &error));
+  EXPECT(HG_INVALID_ARGUMENT, hg_update(keyspace, k, NULL, NULL, HG_BUFFERED, &error));
+  EXPECT(HG_INVALID_ARGUMENT, hg_update(keyspace, k, appended, &answer, 7, &error));
+  check_get(keyspace, NULL, "k", "xx");
+  hg_keyspace* once = keyspace;
+  OK(hg_update(keyspace, k, overtaken, &once, HG_BUFFERED, &error));
+  check_get(keyspace, NULL, "k", "newx");
+  answer = HG_MERGED_NOTHING;
+  OK(hg_update(keyspace, k, appended, &answer, HG_BUFFERED, &error));
+  check_get(keyspace, NULL, "k", NULL);
+  OK(hg_close(db, &error));
+}
+
+static void the_ends_of_a_keyspace_are_popped(void) {
+  hg_db* db = open_db();
+  hg_keyspace* keyspace = open_keyspace(db, "k", "sorted");
+  put(keyspace, "a", "1"), put(keyspace, "b", ""), put(keyspace, "c", "3");
+  char *key, *value;
+  size_t klen, vlen;
+  OK(hg_pop_first(keyspace, HG_BUFFERED, &key, &klen, &value, &vlen, &error));
+  CHECK(klen == 1 && strcmp(key, "a") == 0 && vlen == 1 && strcmp(value, "1") == 0);
+  hg_free(key), hg_free(value);
+  OK(hg_pop_last(keyspace, HG_SYNCED, &key, &klen, &value, &vlen, &error));
+  CHECK(klen == 1 && strcmp(key, "c") == 0 && vlen == 1 && strcmp(value, "3") == 0);
+  hg_free(key), hg_free(value);
+  OK(hg_pop_last(keyspace, HG_BUFFERED, &key, &klen, &value, &vlen, &error));
+  CHECK(klen == 1 && strcmp(key, "b") == 0 && vlen == 0 && value[0] == 0);
+  hg_free(key), hg_free(value);
+  EXPECT(HG_NOT_FOUND, hg_pop_first(keyspace, HG_BUFFERED, &key, &klen, &value, &vlen, &error));
+  EXPECT(HG_NOT_FOUND, hg_pop_last(keyspace, HG_BUFFERED, &key, &klen, &value, &vlen, &error));
+  /* Without a place, nothing is taken. */
+  put(keyspace, "a", "1");
+  EXPECT(HG_INVALID_ARGUMENT,
+         hg_pop_first(keyspace, HG_BUFFERED, &key, &klen, NULL, &vlen, &error));
+  check_get(keyspace, NULL, "a", "1");
+  hg_keyspace* hashed = open_keyspace(db, "h", "hashed");
+  EXPECT(HG_INVALID_ARGUMENT,
+         hg_pop_first(hashed, HG_BUFFERED, &key, &klen, &value, &vlen, &error));
+  OK(hg_close(db, &error));
+}
+
 static void values_expire(void) {
   hg_db* db = open_db();
   hg_keyspace* keyspace = open_keyspace(db, "k", "sorted");
@@ -851,6 +925,79 @@ static void a_damaged_database_is_repaired(void) {
   OK(hg_close(db, &error));
 }
 
+typedef struct {
+  int next, count, answer_at_end;
+  char key[8];
+} numbers;
+
+/* The numbers from `next` to before `count` as keys, each in the same place. */
+static int next_number(void* state, hg_bytes* key, hg_bytes* value) {
+  numbers* n = state;
+  if (n->next == n->count) return n->answer_at_end;
+  snprintf(n->key, sizeof(n->key), "%06d", n->next++);
+  *key = hg_slice(n->key, 6);
+  *value = hg_slice(n->key + 3, 3);
+  return HG_OK;
+}
+
+static int same_key(void* state, hg_bytes* key, hg_bytes* value) {
+  (void)state;
+  *key = *value = hg_text("same");
+  return HG_OK;
+}
+
+static void entries_are_loaded_in_bulk(void) {
+  hg_db* db = open_db();
+  hg_keyspace* keyspace = open_keyspace(db, "k", "sorted");
+  numbers n = {0, 10000, HG_NOT_FOUND, ""};
+  uint64_t entries = 0;
+  OK(hg_keyspace_bulk_load(keyspace, next_number, &n, &entries, &error));
+  CHECK(entries == 10000);
+  check_get(keyspace, NULL, "000000", "000");
+  check_get(keyspace, NULL, "009876", "876");
+  /* After a failure nothing is put. */
+  n = (numbers){10000, 10010, HG_IO, ""};
+  EXPECT(HG_CANCELLED, hg_keyspace_bulk_load(keyspace, next_number, &n, NULL, &error));
+  check_get(keyspace, NULL, "010000", NULL);
+  EXPECT(HG_INVALID_ARGUMENT, hg_keyspace_bulk_load(keyspace, same_key, NULL, NULL, &error));
+  check_get(keyspace, NULL, "same", NULL);
+  EXPECT(HG_INVALID_ARGUMENT, hg_keyspace_bulk_load(keyspace, NULL, NULL, NULL, &error));
+  n = (numbers){0, 0, HG_NOT_FOUND, ""};
+  OK(hg_keyspace_bulk_load(keyspace, next_number, &n, &entries, &error));
+  CHECK(entries == 0);
+  OK(hg_close(db, &error));
+}
+
+static void gets_are_explained(void) {
+  hg_db* db = open_db();
+  hg_keyspace* keyspace = open_keyspace(db, "k", "sorted");
+  put(keyspace, "a", "12345");
+  char* json;
+  OK(hg_explain_json(keyspace, hg_text("a"), &json, &error));
+  CHECK(strstr(json, "\"runs\":[]") != NULL && strstr(json, "\"value_bytes\":5") != NULL);
+  hg_free(json);
+  OK(hg_flush(db, &error));
+  OK(hg_explain_json(keyspace, hg_text("a"), &json, &error));
+  CHECK(strstr(json, "\"filter\":\"maybe\"") != NULL && strstr(json, "\"kind\":\"put\"") != NULL);
+  CHECK(strstr(json, "\"pages\":1,") != NULL);
+  hg_free(json);
+  OK(hg_explain_json(keyspace, hg_text("b"), &json, &error));
+  CHECK(strstr(json, "\"value_bytes\":null") != NULL && strstr(json, "\"pages\":0,") != NULL);
+  hg_free(json);
+  OK(hg_close(db, &error));
+}
+
+static void statistics_are_text_for_prometheus(void) {
+  hg_db* db = open_db();
+  put(open_keyspace(db, "k", "sorted"), "a", "1");
+  char* text;
+  OK(hg_stats_prometheus(db, &text, &error));
+  CHECK(strstr(text, "# TYPE hedgerow_puts_total counter\nhedgerow_puts_total 1\n") != NULL);
+  CHECK(strstr(text, "hedgerow_keyspace_entries{keyspace=\"k\"} 1\n") != NULL);
+  hg_free(text);
+  OK(hg_close(db, &error));
+}
+
 static void statistics_are_json(void) {
   hg_db* db = open_db();
   hg_keyspace* keyspace = open_keyspace(db, "k", "sorted");
@@ -869,14 +1016,16 @@ static const test TESTS[] = {
     T(errors_have_a_code_and_a_message), T(layouts_and_designs_are_texts),
     T(keyspaces_are_found_renamed_and_dropped), T(entries_move_as_tables),
     T(values_are_read_in_four_ways), T(ranges_and_prefixes_are_deleted),
-    T(values_are_swapped_if_they_are_as_expected), T(values_expire),
+    T(values_are_swapped_if_they_are_as_expected), T(values_are_updated_by_a_function),
+    T(the_ends_of_a_keyspace_are_popped), T(values_expire),
     T(built_in_operators_are_named), T(operators_are_functions_of_the_program),
     T(batches_are_atomic_over_keyspaces), T(snapshots_keep_a_moment),
     T(transactions_commit_or_conflict), T(transactions_roll_back_to_savepoints),
     T(iterators_move_both_ways), T(buffers_are_filled_with_entries),
     T(hashed_keyspaces_are_read_forward), T(changes_come_in_order),
     T(changes_are_read_of_the_files), T(copies_are_databases),
-    T(a_damaged_database_is_repaired), T(statistics_are_json),
+    T(a_damaged_database_is_repaired), T(entries_are_loaded_in_bulk), T(gets_are_explained),
+    T(statistics_are_json), T(statistics_are_text_for_prometheus),
 };
 
 int main(int argc, char** argv) {

@@ -47,6 +47,16 @@ static int merged_nothing(void* state, hg_bytes key, const hg_bytes* base, const
   return HG_MERGED_NOTHING;
 }
 
+static int no_entry(void* state, hg_bytes* key, hg_bytes* value) {
+  (void)state, (void)key, (void)value;
+  return HG_NOT_FOUND;
+}
+
+static int new_nothing(void* state, const hg_bytes* old, hg_buffer* new_value) {
+  (void)state, (void)old, (void)new_value;
+  return HG_MERGED_NOTHING;
+}
+
 /* Makes every call that takes a handle. Each must fail with one of two codes, or with `only`. */
 static int refused_calls(const handles* h, hg_code only) {
   hg_keyspace* k = h->keyspace;
@@ -82,6 +92,7 @@ static int refused_calls(const handles* h, hg_code only) {
   REFUSED(hg_checkpoint(h->db, path, &e));
   REFUSED(hg_verify(h->db, &e));
   REFUSED(hg_stats_json(h->db, &text, &e));
+  REFUSED(hg_stats_prometheus(h->db, &text, &e));
   REFUSED(hg_keyspace_open(h->db, "a", NULL, NULL, &keyspace, &e));
   REFUSED(hg_keyspace_find(h->db, "a", &keyspace, &e));
   REFUSED(hg_keyspace_drop(h->db, "a", &e));
@@ -98,6 +109,7 @@ static int refused_calls(const handles* h, hg_code only) {
   REFUSED(hg_keyspace_estimate(k, a, a, &number, &number, &e));
   REFUSED(hg_keyspace_export(k, a, a, path, &e));
   REFUSED(hg_keyspace_ingest(k, &path, 1, &e));
+  REFUSED(hg_keyspace_bulk_load(k, no_entry, NULL, &number, &e));
   REFUSED(hg_put(k, a, a, HG_BUFFERED, &e));
   REFUSED(hg_put_expiring(k, a, a, HG_IN, 1, HG_BUFFERED, &e));
   REFUSED(hg_set_expiry(k, a, HG_IN, 1, &e));
@@ -106,6 +118,9 @@ static int refused_calls(const handles* h, hg_code only) {
   REFUSED(hg_delete_range(k, a, a, HG_BUFFERED, &e));
   REFUSED(hg_delete_prefix(k, a, HG_BUFFERED, &e));
   REFUSED(hg_compare_and_swap(k, a, &a, &a, &e));
+  REFUSED(hg_update(k, a, new_nothing, NULL, HG_BUFFERED, &e));
+  REFUSED(hg_pop_first(k, HG_BUFFERED, &text, &len, &text, &len, &e));
+  REFUSED(hg_pop_last(k, HG_BUFFERED, &text, &len, &text, &len, &e));
   REFUSED(hg_batch_new(h->db, &batch, &e));
   REFUSED(hg_batch_put(h->batch, k, a, a, &e));
   REFUSED(hg_batch_put_expiring(h->batch, k, a, a, HG_IN, 1, &e));
@@ -122,6 +137,7 @@ static int refused_calls(const handles* h, hg_code only) {
   REFUSED(hg_get_pinned(k, h->snapshot, a, &out, &pinned, &e));
   REFUSED(hg_multi_get(k, h->snapshot, &a, 1, &out, &pinned, &e));
   REFUSED(hg_contains(k, h->snapshot, a, &e));
+  REFUSED(hg_explain_json(k, a, &text, &e));
   REFUSED(hg_expiry_of(k, a, &meaning, &number, &e));
   REFUSED(hg_iter_new(k, h->snapshot, &iter, &e));
   REFUSED(hg_iter_set_bounds(h->iter, a, a, &e));
@@ -193,7 +209,7 @@ static void freed_handles_are_refused(void) {
   handles h = open_all();
   CHECK(free_all(&h) == HG_OK);
   OK(hg_close(h.db, &error));
-  CHECK(refused_calls(&h, HG_CLOSED) == 84);
+  CHECK(refused_calls(&h, HG_CLOSED) == 90);
   CHECK(free_all(&h) == HG_CLOSED);
 }
 
@@ -201,7 +217,7 @@ static void foreign_numbers_are_refused(void) {
   handles null = {0};
   /* NULL reads the present where a snapshot is meant, and is nothing to free. */
   null.snapshot = (hg_snapshot*)&null;
-  CHECK(refused_calls(&null, HG_OK) == 84);
+  CHECK(refused_calls(&null, HG_OK) == 90);
   null.snapshot = NULL;
   CHECK(free_all(&null) == HG_OK);
   /* Addresses, small numbers, and handles of other kinds. */

@@ -5,6 +5,7 @@
 //! turns a panic into a [`Failure`].
 
 mod exclusive;
+pub mod explain;
 mod failure;
 pub mod feed;
 pub mod foreign;
