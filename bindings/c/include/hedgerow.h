@@ -136,8 +136,8 @@ void hg_free(void* memory);
  *     `hg_flush`, `hg_checkpoint`, to open, drop, rename, clear, retune, export and ingest a keyspace,
  *     `hg_keyspace_wait_until_merged`, and commits of 1 MiB and more. A batch that was left is empty, a
  *     transaction has ended.
- *   - Other writes and smaller commits of batches ask while they wait for a flush because memory is full. If
- *     they end then, nothing was written, and a batch keeps its operations.
+ *   - Other writes and smaller commits ask while they wait for a flush because memory is full. If they end
+ *     then, nothing was written, and a batch or a transaction keeps its operations.
  * Calls that are not named do not ask. Each takes a few reads, or a write, which may wait for a sync. */
 typedef int (*hg_go_on)(void*, uint64_t, uint64_t);
 void hg_set_progress(hg_go_on go_on, void* state);

@@ -2,22 +2,26 @@
 
 use std::ffi::{c_char, c_int};
 
-use engine::{ErrorKind, Isolation, Savepoint, Transaction, TransactionOptions};
+use engine::{Db, ErrorKind, Isolation, Savepoint, Transaction, TransactionOptions};
 use hedgerow_bindings::foreign::{Out, number};
 use hedgerow_bindings::{Exclusive, Failure};
 
 use crate::batch::LONG_BATCH_BYTES;
 use crate::iterator::Position;
 use crate::keyspace::range;
-use crate::progress::wait;
+use crate::progress::{wait, wait_for_memory};
 use crate::reads::give_copy;
 use crate::types::{
     ITERATORS, TRANSACTIONS, call, database, durability, expiry, free, give, hg_bytes, hg_code,
     hg_db, hg_error, hg_iter, hg_keyspace, hg_transaction, keyspace,
 };
 
-/// A transaction and its savepoints, which C code knows by their index; `None` after its commit.
-pub(crate) struct Open(pub(crate) Option<(Transaction, Vec<Savepoint>)>);
+/// A transaction of a database.
+pub(crate) struct Open {
+    db: Db,
+    /// With its savepoints, which C code knows by their index; `None` after its commit.
+    transaction: Option<(Transaction, Vec<Savepoint>)>,
+}
 
 /// The guarantee of a transaction about what others write.
 #[repr(C)]
@@ -55,12 +59,10 @@ pub unsafe extern "C" fn hg_transaction_begin(
             durability: durability(how)?,
             ..TransactionOptions::default()
         };
-        let transaction = database(db)?.transaction_with(options)?;
-        give(
-            &place,
-            &TRANSACTIONS,
-            Exclusive::new(Open(Some((transaction, Vec::new())))),
-        )
+        let db = Db::clone(&*database(db)?);
+        let transaction = Some((db.transaction_with(options)?, Vec::new()));
+        let open = Open { db, transaction };
+        give(&place, &TRANSACTIONS, Exclusive::new(open))
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, transaction, begin) }
@@ -82,14 +84,27 @@ fn with<R>(
 ) -> Result<R, Failure> {
     let transaction = TRANSACTIONS.get(number(transaction))?;
     let mut open = transaction.lock()?;
-    let (transaction, savepoints) = open.0.as_mut().ok_or_else(ended)?;
+    let (transaction, savepoints) = open.transaction.as_mut().ok_or_else(ended)?;
     change(transaction, savepoints)
+}
+
+/// Waits for the memory that a small commit needs. If its caller ends that, the transaction keeps
+/// its operations.
+fn wait_to_commit(handle: *mut hg_transaction) -> Result<(), Failure> {
+    let transaction = TRANSACTIONS.get(number(handle))?;
+    let open = transaction.lock()?;
+    let (transaction, _) = open.transaction.as_ref().ok_or_else(ended)?;
+    let batch = transaction.batch();
+    match !batch.is_empty() && batch.bytes() < LONG_BATCH_BYTES {
+        true => wait_for_memory(&open.db, Db::writes_wait, Db::wait_for_memory),
+        false => Ok(()),
+    }
 }
 
 /// Takes the transaction out of its handle, to commit it.
 pub(crate) fn take(handle: *mut hg_transaction) -> Result<Transaction, Failure> {
     let transaction = TRANSACTIONS.get(number(handle))?;
-    let taken = transaction.lock()?.0.take();
+    let taken = transaction.lock()?.transaction.take();
     taken.map(|(transaction, _)| transaction).ok_or_else(ended)
 }
 
@@ -310,6 +325,7 @@ pub unsafe extern "C" fn hg_transaction_commit(
     error: *mut hg_error,
 ) -> hg_code {
     let commit = |()| {
+        wait_to_commit(transaction)?;
         let transaction = take(transaction)?;
         match transaction.batch().bytes() < LONG_BATCH_BYTES {
             true => Ok(transaction.commit()?),

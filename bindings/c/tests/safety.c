@@ -445,6 +445,9 @@ static void a_write_that_waits_for_memory_leaves_its_caller(void) {
   hg_batch* batch;
   OK(hg_batch_new(db, &batch, &error));
   OK(hg_batch_put(batch, keyspace, hg_text("b"), hg_text("1"), &error));
+  hg_transaction* transaction;
+  OK(hg_transaction_begin(db, HG_SERIALIZABLE, HG_BUFFERED, &transaction, &error));
+  OK(hg_transaction_put(transaction, keyspace, hg_text("c"), hg_text("1"), &error));
   pthread_mutex_lock(&gate);
   CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
   hg_set_progress(go_on, &asked);
@@ -461,6 +464,7 @@ static void a_write_that_waits_for_memory_leaves_its_caller(void) {
   CHECK(asked > 0);
   INTERRUPTED(hg_delete(keyspace, hg_text("000000"), HG_BUFFERED, &error));
   INTERRUPTED(hg_batch_commit(batch, HG_BUFFERED, &error));
+  INTERRUPTED(hg_transaction_commit(transaction, &error));
   pthread_mutex_unlock(&gate);
   hg_set_progress(NULL, NULL);
   signal(SIGINT, SIG_DFL);
@@ -472,10 +476,15 @@ static void a_write_that_waits_for_memory_leaves_its_caller(void) {
   size_t len;
   EXPECT(HG_NOT_FOUND, hg_get(keyspace, NULL, hg_text(last), &found, &len, &error));
   EXPECT(HG_NOT_FOUND, hg_get(keyspace, NULL, hg_text("b"), &found, &len, &error));
+  EXPECT(HG_NOT_FOUND, hg_get(keyspace, NULL, hg_text("c"), &found, &len, &error));
   OK(hg_get(keyspace, NULL, hg_text("000000"), &found, &len, &error));
   hg_free(found);
   OK(hg_batch_commit(batch, HG_BUFFERED, &error));
   OK(hg_batch_free(batch));
+  OK(hg_transaction_commit(transaction, &error));
+  OK(hg_transaction_free(transaction));
+  OK(hg_get(keyspace, NULL, hg_text("c"), &found, &len, &error));
+  hg_free(found);
   OK(hg_close(db, &error));
 }
 
