@@ -11,6 +11,8 @@
 //! * `max_open_files`, `paranoid_checks`, `block_restart_interval`, `verify_checksums` and
 //!   `fill_cache` have no effect: Hedgerow verifies every page that it reads.
 //! * An iterator whose database was closed reports an error.
+//!
+//! As in LevelDB, no call can be interrupted while it waits.
 #![allow(
     non_camel_case_types,
     reason = "the names are those of LevelDB's C interface"
