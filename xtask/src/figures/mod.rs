@@ -11,33 +11,42 @@
 //! row: workload=readrandom -> latency_us.p99
 //! col: store=hedgerow -> ops_per_second
 //! col: store=rocksdb -> ops_per_second; ops_per_second[store=hedgerow] / ops_per_second
-//! col: given
+//! col: given: the goals
 //! text: fills # times as fast -> ops_per_second[store=hedgerow] / ops_per_second[store=rocksdb]
 //! -->
 //! ```
 //!
 //! `given` is for what was not measured: sizes, targets. `text` finds words of the document, and
 //! recomputes the numbers where it has `#`. A table of counts names its command instead:
-//! `<!-- figures: counted by COMMAND -->`. A decision keeps the numbers that it was made with, of
+//! `<!-- figures: counted by COMMAND -->`. Numbers whose rows nobody has say why:
+//! `<!-- figures: without rows: REASON -->`. A decision keeps the numbers that it was made with, of
 //! code that is gone: `<!-- figures: recorded with the decision -->`, in `docs/design` alone. A
-//! table of numbers without a comment is an error.
+//! table of numbers without a comment is an error. In a report this is a table with a number in any
+//! cell after the first column.
 
 mod formula;
+mod numbers;
 
 use std::ops::Range;
 use std::path::Path;
 
 use formula::{Rows, Selection, evaluate};
+use numbers::{like, matched, numbers};
 use serde_json::{Value, json};
 
 const RUNS: &str = "crates/hedgerow-papers/runs";
-/// Folders of documents with numbers; `README.md` is checked, too.
+/// Folders of documents with numbers.
 const FOLDERS: [&str; 3] = ["docs", "docs/benchmarks", DECISIONS];
+/// Folders whose `README.md` is checked, too. The bindings have folders with one.
+const READ_FIRST: [&str; 3] = ["", "bench-peers", "bindings"];
+/// The documents in which every number of a table has its source begin with these.
+const REPORTS: [&str; 4] = ["README.md", "docs/benchmarks/", "bench-peers/", "bindings/"];
 /// The folder whose tables may be as old as the decision.
 const DECISIONS: &str = "docs/design";
 const OPENING: &str = "<!-- figures:";
 const COUNTED: &str = "counted by ";
 const RECORDED: &str = "recorded with the decision";
+const WITHOUT_ROWS: &str = "without rows: ";
 const GIVEN: &str = "given";
 
 /// A wrong number, or another error, at a place of a document.
@@ -61,17 +70,31 @@ impl Finding {
 /// Returns all findings, each `path:line: finding`. With `bless` it corrects wrong numbers.
 #[allow(clippy::disallowed_methods, reason = "a tool on the real file system")]
 pub(crate) fn check(root: &Path, bless: bool) -> Vec<String> {
-    let mut documents = vec![root.join("README.md")];
-    for folder in FOLDERS {
+    let list = |folder: &str| {
         let listed = std::fs::read_dir(root.join(folder)).into_iter().flatten();
-        documents.extend(listed.flatten().map(|entry| entry.path()));
-    }
-    documents.retain(|path| path.extension().is_some_and(|it| it == "md"));
+        listed.flatten().map(|entry| entry.path())
+    };
+    let mut documents: Vec<_> = FOLDERS.into_iter().flat_map(list).collect();
+    let firsts = READ_FIRST.map(|folder| root.join(folder));
+    documents.extend(
+        firsts
+            .into_iter()
+            .chain(list("bindings"))
+            .map(|it| it.join("README.md")),
+    );
+    documents.retain(|path| path.extension().is_some_and(|it| it == "md") && path.is_file());
     documents.sort();
     let mut lines = Vec::new();
     for path in documents {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let mut findings = findings(&text, &|file| read_rows(&root.join(RUNS).join(file), file));
+        let name = path
+            .strip_prefix(root)
+            .unwrap_or(&path)
+            .display()
+            .to_string();
+        let is_report = REPORTS.iter().any(|report| name.starts_with(report));
+        let read = |file: &str| read_rows(&root.join(RUNS).join(file), file);
+        let mut findings = findings(&text, is_report, &read);
         if bless {
             let mut new = text.clone();
             findings.sort_by_key(|finding| std::cmp::Reverse(finding.at));
@@ -81,11 +104,6 @@ pub(crate) fn check(root: &Path, bless: bool) -> Vec<String> {
             std::fs::write(&path, new).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
             findings.retain(|finding| finding.right.is_none());
         }
-        let name = path
-            .strip_prefix(root)
-            .unwrap_or(&path)
-            .display()
-            .to_string();
         let recorded = text.find(&format!("{OPENING} {RECORDED}"));
         if let Some(at) = recorded.filter(|_| !name.starts_with(DECISIONS)) {
             let wrong =
@@ -117,7 +135,7 @@ fn read_rows(path: &Path, file: &str) -> Result<Vec<Value>, String> {
 
 type Read<'a> = &'a dyn Fn(&str) -> Result<Vec<Value>, String>;
 
-fn findings(text: &str, read: Read<'_>) -> Vec<Finding> {
+fn findings(text: &str, is_report: bool, read: Read<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut next = 0;
     let mut source: Option<Source<'_>> = None;
@@ -143,7 +161,7 @@ fn findings(text: &str, read: Read<'_>) -> Vec<Finding> {
             end = table.end;
             match source.take() {
                 Some(source) => findings.extend(source.check_table(text, &table)),
-                None if table.has_figures(text) => {
+                None if table.has_figures(text, is_report) => {
                     let wrong = "expected where the numbers of this table come from".to_owned();
                     findings.push(Finding::new(next, wrong));
                 }
@@ -187,12 +205,19 @@ impl<'a> Source<'a> {
         let (head, lines) = comment.split_once('\n').unwrap_or((comment, ""));
         let head = head.trim();
         let mut source = Source::default();
-        if head.starts_with(COUNTED) || head == RECORDED {
+        if head == RECORDED
+            || [COUNTED, WITHOUT_ROWS]
+                .iter()
+                .any(|it| head.starts_with(it))
+        {
             source.is_without_rows = true;
             return Ok(source);
         }
         let (aggregate, files) = head.split_once(" of ").ok_or_else(|| {
-            format!("expected `median of FILE` or `counted by COMMAND`, found `{head}`")
+            format!(
+                "expected `median of FILE`, `counted by COMMAND` or `without rows: REASON`, \
+                 found `{head}`"
+            )
         })?;
         source.aggregate = aggregate;
         for file in files.split(',') {
@@ -323,7 +348,14 @@ impl<'a> Source<'a> {
 impl<'a> Line<'a> {
     fn parse(text: &'a str) -> Result<Line<'a>, String> {
         let (selection, formulas) = text.split_once("->").unwrap_or((text, ""));
-        let is_given = selection.trim() == GIVEN;
+        let given = selection.trim().strip_prefix(GIVEN);
+        let is_given = given.is_some();
+        if given.is_some_and(|reason| reason.trim_start_matches([':', ' ']).is_empty()) {
+            return Err(format!(
+                "expected `{GIVEN}: REASON`, found `{}`",
+                text.trim()
+            ));
+        }
         Ok(Line {
             selection: Selection::parse(if is_given { "" } else { selection })?,
             formulas: split(formulas),
@@ -374,104 +406,17 @@ impl Table {
         Table { at, end, rows }
     }
 
-    /// Returns true if a cell after the first has digits, and no more letters than digits.
-    fn has_figures(&self, text: &str) -> bool {
+    /// Returns true if a cell after the first has figures: any number, if `is_report`, or else
+    /// digits, and no more letters than digits.
+    fn has_figures(&self, text: &str, is_report: bool) -> bool {
         let cells = self.rows.iter().flat_map(|row| row.cells.iter().skip(1));
         cells.map(|cell| &text[cell.clone()]).any(|cell| {
             let count = |is: fn(&char) -> bool| cell.chars().filter(is).count();
             let digits = count(char::is_ascii_digit);
-            digits > 0 && digits >= count(|c| c.is_alphabetic())
+            let are_many = digits > 0 && digits >= count(|c| c.is_alphabetic());
+            are_many || is_report && !numbers(cell, 0).is_empty()
         })
     }
-}
-
-/// Finds numbers that stand by themselves outside of code: not those of `p99` or `leveling:10`.
-fn numbers(text: &str, offset: usize) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let (mut at, mut before, mut is_code) = (0, ' ', false);
-    while let Some(c) = text[at..].chars().next() {
-        is_code ^= c == '`';
-        let length = number_length(&text[at..]);
-        let is_part = before.is_alphanumeric() || matches!(before, '.' | '_' | ':');
-        if length > 0 && !is_part && !is_code {
-            found.push(offset + at..offset + at + length);
-        }
-        let step = length.max(c.len_utf8());
-        before = text[at..at + step].chars().last().unwrap_or(' ');
-        at += step;
-    }
-    found
-}
-
-/// The length of a number such as `12`, `-0.5` or `1,234,567.8` that a text begins with, or 0.
-fn number_length(text: &str) -> usize {
-    let digits =
-        |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let sign = usize::from(text.starts_with('-'));
-    let mut length = digits(&text[sign..]);
-    if length == 0 {
-        return 0;
-    }
-    length += sign;
-    while text[length..].starts_with(',') && digits(&text[length + 1..]) == 3 {
-        length += 4;
-    }
-    let decimals = text[length..].strip_prefix('.').map_or(0, digits);
-    if decimals > 0 {
-        length + 1 + decimals
-    } else {
-        length
-    }
-}
-
-/// The places of the numbers of a pattern, if the text at a place is as it says.
-fn matched(text: &str, start: usize, pattern: &str) -> Option<Vec<Range<usize>>> {
-    let (mut at, mut spans) = (start, Vec::new());
-    let mut letters = pattern.chars().peekable();
-    while let Some(wanted) = letters.next() {
-        if wanted == '#' {
-            let length = number_length(&text[at..]);
-            if length == 0 {
-                return None;
-            }
-            spans.push(at..at + length);
-            at += length;
-        } else if wanted.is_whitespace() {
-            while letters.next_if(|c| c.is_whitespace()).is_some() {}
-            let rest = text[at..].trim_start();
-            if rest.len() == text.len() - at {
-                return None;
-            }
-            at = text.len() - rest.len();
-        } else {
-            at += text[at..]
-                .chars()
-                .next()
-                .filter(|found| *found == wanted)?
-                .len_utf8();
-        }
-    }
-    Some(spans)
-}
-
-/// Writes a number with the decimals of another, and a comma after thousands.
-fn like(printed: &str, value: f64) -> String {
-    let decimals = printed
-        .split_once('.')
-        .map_or(0, |(_, decimals)| decimals.len());
-    let number = format!("{value:.decimals$}");
-    let (sign, number) = number
-        .strip_prefix('-')
-        .map_or(("", &number[..]), |it| ("-", it));
-    let (whole, decimals) = number.split_at(number.find('.').unwrap_or(number.len()));
-    let mut divided = String::new();
-    for (i, digit) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i) % 3 == 0 {
-            divided.push(',');
-        }
-        divided.push(digit);
-    }
-    format!("{sign}{divided}{decimals}")
 }
 
 #[cfg(test)]

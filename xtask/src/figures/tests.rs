@@ -10,11 +10,11 @@ times as fast, in 1,250 s.
 all: threads=1
 row: workload=fill
 row: workload=read -> ops; latency_us.p99 / 1e3
-row: given
+row: given: the goals
 col: store=ours -> ops
 col: store=theirs -> ops; ops[store=ours] / ops
 text: Ours fills # times -> ops[store=ours; workload=fill] / ops[store=theirs; workload=fill]
-text: in # s. -> seconds[store=ours; workload=fill]
+text: # s. -> seconds[store=ours; workload=fill]
 -->
 
 | | `ours:10` | theirs |
@@ -38,7 +38,7 @@ fn rows(file: &str) -> Result<Vec<Value>, String> {
 }
 
 fn wrong(text: &str) -> Vec<String> {
-    let found = findings(text, &rows);
+    let found = findings(text, true, &rows);
     found.into_iter().map(|finding| finding.wrong).collect()
 }
 
@@ -71,7 +71,7 @@ fn every_changed_digit_is_found_in_tables_and_texts() {
 #[test]
 fn a_finding_knows_what_would_be_right() {
     let changed = DOCUMENT.replace("1,200", "9");
-    let found = findings(&changed, &rows);
+    let found = findings(&changed, true, &rows);
     let (span, right) = found[0].right.clone().unwrap();
     assert_eq!((&changed[span], &right[..]), ("9", "1,200"));
 }
@@ -83,10 +83,20 @@ fn numbers_without_a_source_and_sources_without_numbers_are_errors() {
         wrong(without),
         ["expected where the numbers of this table come from"]
     );
-    let words = "| a | b |\n|---|---|\n| x | 12 million entries |\n";
-    assert_eq!(wrong(words), [""; 0]);
-    let counted = format!("<!-- figures: counted by cargo test -->\n{without}");
-    assert_eq!(wrong(&counted), [""; 0]);
+    let words = "| a | b |\n|---|---|\n| x | 12 million entries of `p99` |\n";
+    assert_eq!(wrong(words), wrong(without));
+    assert_eq!(findings(words, false, &rows).len(), 0);
+    for mark in ["counted by cargo test", "without rows: nobody has them"] {
+        let marked = format!("<!-- figures: {mark} -->\n{without}");
+        assert_eq!(wrong(&marked), [""; 0]);
+    }
+    let unmarked = format!("<!-- figures: without rows: -->\n{without}");
+    assert!(wrong(&unmarked)[0].starts_with("expected `median of FILE`"));
+    let no_reason = DOCUMENT.replace("given: the goals", "given");
+    assert_eq!(
+        wrong(&no_reason)[0],
+        "expected `given: REASON`, found `given`"
+    );
     let row_left_out = DOCUMENT.replace("| target | 7 | 8 |\n", "");
     assert!(wrong(&row_left_out)[0].contains("expected a table of (3, 2)"));
     let one_more = DOCUMENT.replace("| 1,200 |", "| 1,200 (3) |");
