@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::base::options::Design;
 
+pub(crate) use event::Job;
 pub use event::{Event, Listener};
 pub use operations::Operations;
 pub(crate) use operations::{OperationCounters, OperationKind};

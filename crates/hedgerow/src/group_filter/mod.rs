@@ -25,6 +25,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key_order::Order;
 use crate::base::options::FilterSpec;
 use crate::base::page::TableId;
+use crate::base::stats::Job;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::{Facts, Shape};
@@ -185,7 +186,7 @@ pub(crate) trait Host {
     /// `Closed` if the database is.
     fn check_open(&self) -> Result<()>;
     /// Reports an error that fails nothing.
-    fn report(&self, doing: &'static str, error: Error);
+    fn report(&self, job: Job, error: Error);
 }
 
 /// The partition whose keys are in a filter.

@@ -31,6 +31,7 @@ use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Design;
 use crate::base::runtime::Priority;
+use crate::base::stats::Job;
 use crate::design::merge_policy::plan::RunningJob;
 use crate::design::planner::Manual;
 use crate::paths::compaction;
@@ -105,18 +106,18 @@ impl Drop for Busy<'_> {
 /// would be a bug, is a failure like any other, so that the tree is busy no longer.
 fn run<T>(
     engine: &Engine,
-    doing: &'static str,
-    job: impl FnOnce() -> Result<T>,
+    job: Job,
+    carry_out: impl FnOnce() -> Result<T>,
     end: impl FnOnce(Option<Error>),
 ) -> Result<T> {
-    let result = catch_unwind(AssertUnwindSafe(job));
-    let panicked = || Error::new(ErrorKind::Io, format!("panicked: {doing}"));
+    let result = catch_unwind(AssertUnwindSafe(carry_out));
+    let panicked = || Error::new(ErrorKind::Io, format!("panicked: {}", job.words()));
     let failure = match &result {
         Ok(result) => result.as_ref().err().cloned(),
         Err(_) => Some(panicked()),
     };
     if let Some(error) = &failure {
-        engine.tell_failure(doing, error.clone());
+        engine.tell_failure(job, error.clone());
     }
     end(failure);
     engine.scheduler.notify_progress();
@@ -142,7 +143,7 @@ fn resume_flushes(engine: &Arc<Engine>, partition: &Arc<Partition>) {
 fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     while begin_flush(engine, partition) {
         let flush = || flush::flush_oldest(engine, partition);
-        let flushed = run(engine, "flush a memtable", flush, |failure| {
+        let flushed = run(engine, Job::Flush, flush, |failure| {
             let mut work = partition.work();
             work.flushing = false;
             work.flush_failure = failure;
@@ -211,7 +212,7 @@ fn begin_merges(engine: &Arc<Engine>, partition: &Arc<Partition>) {
             continue;
         }
         let edit = || merge.run(engine, partition);
-        let edited = run(engine, "begin a merge", edit, |failure| {
+        let edited = run(engine, Job::BeginMerge, edit, |failure| {
             if failure.is_some() {
                 partition.work().merge_failure = failure;
             }
@@ -249,7 +250,7 @@ pub(crate) fn carry_out_step(
 /// Returns the bytes of the input tables.
 fn carry_out(engine: &Arc<Engine>, partition: &Arc<Partition>, merge: &MergeJob) -> Result<u64> {
     let job = || merge.run(engine, partition);
-    run(engine, "merge tables", job, |failure| {
+    run(engine, Job::Merge, job, |failure| {
         let has_failed = failure.is_some();
         {
             let mut work = partition.work();
@@ -339,7 +340,7 @@ fn begin_filters(engine: &Arc<Engine>, partition: &Arc<Partition>) {
 
 fn build_filters(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     let build = || build_lacking_filters(engine, partition);
-    let _ = run(engine, "build a filter", build, |failure| {
+    let _ = run(engine, Job::BuildFilter, build, |failure| {
         if failure.is_some() {
             let mut work = partition.work();
             work.probing = false;
@@ -367,7 +368,7 @@ fn warm(engine: &Arc<Engine>, partition: &Arc<Partition>) {
         warming::fill(engine, partition);
         Ok(())
     };
-    let _ = run(engine, "fill the page cache", fill, |failure| {
+    let _ = run(engine, Job::FillCache, fill, |failure| {
         if failure.is_some() {
             partition.work().warming = false;
         }
@@ -396,7 +397,7 @@ pub(crate) fn tune_and_settle(engine: &Arc<Engine>, partition: &Arc<Partition>) 
         Some((cell, design)) => retune(engine, &cell, design),
         None => Ok(()),
     };
-    let _ = run(engine, "adopt a design", adopt, |_| {
+    let _ = run(engine, Job::AdoptDesign, adopt, |_| {
         settle(engine, partition);
     });
 }
@@ -416,7 +417,7 @@ pub(crate) fn prepare_spares(engine: &Arc<Engine>, writer: &Writer, next: SeqNo)
             Ok(())
         };
         let end = |_| writer.preparing_spares.store(false, Ordering::Release);
-        let _ = run(engine, "prepare a log segment", prepare, end);
+        let _ = run(engine, Job::PrepareSegment, prepare, end);
     });
 }
 

@@ -8,6 +8,7 @@ use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::base::runtime::lock;
+use crate::base::stats::Job;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{self, Context, Host, Step, TreeFilters, filters_dir};
@@ -38,8 +39,8 @@ impl Host for Engine {
         Engine::check_open(self)
     }
 
-    fn report(&self, doing: &'static str, error: Error) {
-        self.tell_failure(doing, error);
+    fn report(&self, job: Job, error: Error) {
+        self.tell_failure(job, error);
     }
 }
 

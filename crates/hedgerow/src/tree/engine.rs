@@ -36,7 +36,7 @@ use crate::base::merge_operator::Operators;
 use crate::base::page::PageSlice;
 use crate::base::runtime::{Pressure, Priority, Scheduler, Throttle, lock};
 use crate::base::slice::Slice;
-use crate::base::stats::{Event, Stats, WorkerStats};
+use crate::base::stats::{Event, Job, Stats, WorkerStats};
 use crate::base::table_meta::TableMeta;
 use crate::table::memory::Memory;
 use crate::table::{Table, TableContext};
@@ -176,8 +176,9 @@ impl Engine {
     }
 
     /// Queues the failure of a job for the listener. That a database was closed is none.
-    pub(crate) fn tell_failure(&self, doing: &'static str, error: Error) {
+    pub(crate) fn tell_failure(&self, job: Job, error: Error) {
         if error.kind() != ErrorKind::Closed {
+            let doing = job.words();
             self.tell(Event::BackgroundError { doing, error });
         }
     }

@@ -13,6 +13,11 @@ use hedgerow::io::{DirEntry, FileLock, RandomRead, ReadMode, Segment, Sequential
 /// and `sync` of a segment.
 pub(crate) trait Watcher: Send + Sync + 'static {
     fn before(&self, call: &str, path: &Path);
+
+    /// Refuses room by an error. An edit of the manifest first asks for the room in its directory.
+    fn room(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 pub(crate) struct Watched<W> {
@@ -92,7 +97,7 @@ impl<W: Watcher> Storage for Watched<W> {
     fn sync_file(&self, path: &Path) -> io::Result<()> { self.disk.sync_file(path) }
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> { self.disk.link(from, to) }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> { self.disk.sync_dir(dir) }
-    fn available_bytes(&self, dir: &Path) -> io::Result<u64> { self.disk.available_bytes(dir) }
+    fn available_bytes(&self, dir: &Path) -> io::Result<u64> { self.watcher.room(dir).and_then(|()| self.disk.available_bytes(dir)) }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> { self.disk.lock(path) }
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> { self.before("open", path).open(path, mode) }
     fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> { self.before("create", path).create(path) }

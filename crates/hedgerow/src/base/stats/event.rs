@@ -129,3 +129,34 @@ pub enum Event {
 /// lock, on a background thread or on the thread that opens or closes the database. It may call the
 /// database. It should be quick, because the next event waits.
 pub type Listener = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// The jobs that [`Event::BackgroundError`] names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Job {
+    Flush,
+    Merge,
+    BeginMerge,
+    FoldOperands,
+    BuildFilter,
+    WriteFilter,
+    FillCache,
+    AdoptDesign,
+    PrepareSegment,
+}
+
+impl Job {
+    /// Words that complete "could not".
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Job::Flush => "flush a memtable",
+            Job::Merge => "merge tables",
+            Job::BeginMerge => "begin a merge",
+            Job::FoldOperands => "fold operands",
+            Job::BuildFilter => "build a filter",
+            Job::WriteFilter => "write a filter",
+            Job::FillCache => "fill the page cache",
+            Job::AdoptDesign => "adopt a design",
+            Job::PrepareSegment => "prepare a log segment",
+        }
+    }
+}

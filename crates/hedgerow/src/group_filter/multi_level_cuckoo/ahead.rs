@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::entry::RunId;
+use crate::base::stats::Job;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::Run;
@@ -46,7 +47,7 @@ pub(super) fn build(
         };
         match addition.build(cx) {
             Ok(built) => ready.push(built),
-            Err(error) if cx.host.check_open().is_ok() => cx.host.report("build a filter", error),
+            Err(error) if cx.host.check_open().is_ok() => cx.host.report(Job::BuildFilter, error),
             Err(_) => {}
         }
     }

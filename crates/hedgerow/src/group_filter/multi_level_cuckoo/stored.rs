@@ -24,6 +24,7 @@ use crate::base::entry::RunId;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, TableId};
 use crate::base::runtime::lock;
+use crate::base::stats::Job;
 use crate::design::merge_policy::shape::Group;
 use crate::group_filter::{
     Change, Context, FoundFiles, GroupProbe, Owner, Step, StoredFile, Version, filter_file,
@@ -102,7 +103,7 @@ fn write_some(
         if let Err(error) = write(cx, &coverage, filter, &pace) {
             // It is due again after more tables, or on closing.
             lock(&filter.stored).unwritten_bytes = 1;
-            cx.host.report("write a filter", error);
+            cx.host.report(Job::WriteFilter, error);
         }
     }
 }

@@ -11,7 +11,7 @@
 
 use crate::base::entry::{Kind, SeqNo, Tag, VALUE_BYTES_MAX, covered};
 use crate::base::error::Result;
-use crate::base::stats::Event;
+use crate::base::stats::Job;
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
 use crate::table::iter::{Entry, ValueSource};
@@ -171,8 +171,7 @@ impl<'a> Folding<'a> {
             Ok(Some(_)) => return stripe.to_vec(),
             Err(error) => {
                 if !std::mem::replace(&mut self.is_told, true) {
-                    let doing = "fold operands";
-                    self.engine.tell(Event::BackgroundError { doing, error });
+                    self.engine.tell_failure(Job::FoldOperands, error);
                 }
                 return stripe.to_vec();
             }

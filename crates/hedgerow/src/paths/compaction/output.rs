@@ -17,6 +17,7 @@ use crate::base::error::{Error, Result};
 use crate::base::options::IndexSpec;
 use crate::base::page::TableId;
 use crate::base::range_tombstones::RangeTombstones;
+use crate::base::stats::Job;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::LevelTarget;
@@ -396,7 +397,7 @@ impl<'a> OutputTables<'a> {
         if let Err(error) = beside.finish(&cx, &version, at) {
             // Nothing depends on a filter: it is built later from the table.
             self.engine.check_open()?;
-            cx.host.report("write a filter", error);
+            cx.host.report(Job::WriteFilter, error);
         }
         Ok(())
     }
