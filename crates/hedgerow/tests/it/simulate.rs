@@ -392,7 +392,7 @@ fn late_merges_write_as_often_as_the_simulator_says() {
         for (cut, most) in [
             ("one-table", 1.0),
             ("partitioned", 1.1),
-            ("whole-level", 1.2),
+            ("whole-level", 1.1),
         ] {
             let design = Design {
                 memtable_bytes: Some(LATE_MEMTABLE_BYTES),
