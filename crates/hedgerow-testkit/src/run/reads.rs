@@ -1,6 +1,6 @@
 //! The reads of a script, made on the engine.
 
-use hedgerow::Result;
+use hedgerow::{Result, Slice};
 
 use super::{Runner, range};
 use crate::answer;
@@ -21,6 +21,14 @@ impl Runner {
                 let value = match self.snapshot(source)? {
                     None if self.setup.workers.is_some() => {
                         keyspace.get_async(key.bytes()).wait()?
+                    }
+                    // The value of every other key is lent.
+                    None if key.bytes().len() % 2 == 1 => {
+                        let mut lent = None;
+                        let see = |value: &[u8]| lent = Some(Slice::copy_from(value));
+                        let is_found = keyspace.visit_value(key.bytes(), see)?;
+                        assert_eq!(is_found, lent.is_some(), "a value that is found is seen");
+                        lent
                     }
                     None => keyspace.get(key.bytes())?,
                     Some(snapshot) => snapshot.get(keyspace, key.bytes())?,
