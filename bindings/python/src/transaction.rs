@@ -15,12 +15,13 @@ use crate::fork::Owned;
 use crate::keyspace::{Keyspace, list, value_or};
 use crate::scan::{Bounds, Part, Range, Scans, Steps};
 use crate::shared::Closable;
-use crate::waiting::wait;
+use crate::waiting::{wait, wait_for_memory};
 
 /// A transaction, which reads and writes one keyspace if a call names no other.
 #[pyclass(frozen, subclass, module = "hedgerow._native")]
 pub(crate) struct Transaction {
     transaction: Closable<engine::Transaction>,
+    db: Owned<engine::Db>,
     keyspace: Owned<engine::Keyspace>,
 }
 
@@ -73,9 +74,11 @@ impl Transaction {
         if let Some(bytes) = memory {
             options.memory_bytes_max = bytes;
         }
-        let transaction = keyspace.db()?.transaction_with(options).or_raise()?;
+        let db = keyspace.db()?;
+        let transaction = db.transaction_with(options).or_raise()?;
         Ok(Transaction {
             transaction: Closable::new("transaction", transaction),
+            db: Owned::new(db.clone()),
             keyspace: Owned::new(keyspace.engine()?.clone()),
         })
     }
@@ -207,6 +210,9 @@ impl Transaction {
 
     /// Commits all writes, or none.
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        if self.transaction.with(py, |it| !it.batch().is_empty())? {
+            wait_for_memory(py, self.db.get()?)?;
+        }
         let transaction = self.transaction.take(py)?;
         match transaction.batch().bytes() < crate::batch::LONG_BATCH_BYTES {
             true => py.detach(|| transaction.commit()).or_raise(),

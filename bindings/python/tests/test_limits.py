@@ -190,9 +190,12 @@ try:
     for i in range(100_000):
         if sys.argv[2] == "put":
             db.put(b"%08d" % i, os.urandom(4000))
-        else:
+        elif sys.argv[2] == "batch":
             with db.batch() as batch:
                 batch.put(b"%08d" % i, os.urandom(4000))
+        else:
+            with db.transaction() as transaction:
+                transaction.put(b"%08d" % i, os.urandom(4000))
         written = i
 except KeyboardInterrupt:
     print("interrupted", b"%08d" % written in db, b"%08d" % (written + 1) in db)
@@ -201,7 +204,7 @@ db.close()
 """
 
 
-@pytest.mark.parametrize("write", ["put", "batch"])
+@pytest.mark.parametrize("write", ["put", "batch", "transaction"])
 def test_a_write_that_waits_for_memory_is_interrupted(write: str, tmp_path: Path) -> None:
     assert run(FULL, tmp_path, write) == "interrupted True False\n"
 

@@ -130,6 +130,16 @@ native! {
         Ok(database(db)?.db.rename_keyspace(&env.text(from)?, &env.text(to)?)?)
     }
 
+    /// 1 if a write that begins now would wait for a flush.
+    fn Java_io_hedgerow_Hedgerow_writesWait0(_env, db: jlong) -> jint {
+        Ok(jint::from(database(db)?.db.writes_wait()))
+    }
+
+    fn Java_io_hedgerow_Hedgerow_waitForMemory0(_env, id: jlong, db: jlong) -> () {
+        let database = database(db)?;
+        calls::start(id, move |_| Ok(database.db.wait_for_memory().map(|()| None)?))
+    }
+
     fn Java_io_hedgerow_Hedgerow_snapshot0(_env, db: jlong) -> jlong {
         let owner = database(db)?;
         keep::<Snapshot>(&owner, owner.db.snapshot()?)

@@ -316,6 +316,17 @@ public final class Hedgerow implements AutoCloseable {
         }
     }
 
+    /**
+     * Waits while a write that begins now would wait for a flush. An interrupt ends that, before
+     * anything is written.
+     */
+    void awaitMemory() {
+        while (writesWait0(ref.get()) != 0) {
+            long db = ref.get();
+            Calls.start(id -> waitForMemory0(id, db)).await();
+        }
+    }
+
     @Override
     public String toString() {
         return "Hedgerow(" + dir + ")";
@@ -347,6 +358,10 @@ public final class Hedgerow implements AutoCloseable {
     private native void renameKeyspace0(long db, byte[] from, byte[] to);
 
     private native long ownBatch0(long db, int isolation, int sync, long memoryBytes);
+
+    private native int writesWait0(long db);
+
+    private native void waitForMemory0(long id, long db);
 
     private native long snapshot0(long db);
 

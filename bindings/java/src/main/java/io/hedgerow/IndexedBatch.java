@@ -80,11 +80,15 @@ public class IndexedBatch extends Writes<IndexedBatch> implements AutoCloseable 
      * Commits all writes or none, whatever others have written since, and closes the batch.
      *
      * @param sync true to return when the writes, and all before them, are durable
-     * @throws InterruptedCallException if it had 1 MiB of writes or more and the thread is interrupted;
-     *     the commit goes on in the background
+     * @throws InterruptedCallException if the thread is interrupted while the batch waits for memory,
+     *     and it keeps its writes; or if it had 1 MiB of writes or more, and the commit goes on in
+     *     the background
      */
     public void commit(boolean sync) {
         long handle = gathered();
+        if (passedBytes > 0) {
+            db.awaitMemory();
+        }
         ref.forget();
         if (passedBytes < Batch.LARGE_BYTES) {
             commit0(handle, sync ? 1 : 0);

@@ -20,6 +20,7 @@ import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
@@ -418,6 +419,21 @@ class SafetyTest {
         open().close();
     }
 
+    /** Writes values until an interrupt ends a wait for memory. Returns the last key. */
+    private static String leftWaiting(Consumer<String> write) {
+        int[] last = {0};
+        Thread.currentThread().interrupt();
+        assertThrows(
+                InterruptedCallException.class,
+                () -> {
+                    while (last[0] < 100_000) {
+                        write.accept(String.valueOf(++last[0]));
+                    }
+                });
+        assertTrue(Thread.interrupted());
+        return String.valueOf(last[0]);
+    }
+
     @Test
     void aWriteThatWaitsForMemoryIsLeftUnwritten() {
         // Flushes are slower than writes.
@@ -426,19 +442,27 @@ class SafetyTest {
             Keyspace keyspace = db.keyspace("k");
             byte[] value = new byte[4000];
             new Random(1).nextBytes(value);
-            int[] last = {0};
-            Thread.currentThread().interrupt();
-            assertThrows(
-                    InterruptedCallException.class,
-                    () -> {
-                        while (last[0] < 100_000) {
-                            keyspace.put(b(String.valueOf(++last[0])), value);
-                        }
-                    });
-            assertTrue(Thread.interrupted());
-            assertNull(keyspace.get(b(String.valueOf(last[0]))));
-            keyspace.put(b(String.valueOf(last[0])), value);
-            assertTrue(keyspace.get(b("1")) != null && keyspace.get(b(String.valueOf(last[0]))) != null);
+            String last = leftWaiting(key -> keyspace.put(b(key), value));
+            assertNull(keyspace.get(b(last)));
+            keyspace.put(b(last), value);
+            assertTrue(keyspace.get(b("1")) != null && keyspace.get(b(last)) != null);
+
+            Batch batch = db.batch();
+            last = leftWaiting(key -> batch.put(keyspace, b("batch " + key), value).commit());
+            assertNull(keyspace.get(b("batch " + last)));
+            batch.commit();
+            assertTrue(keyspace.get(b("batch " + last)) != null);
+
+            Transaction[] open = {null};
+            last =
+                    leftWaiting(
+                            key -> {
+                                open[0] = db.transaction();
+                                open[0].put(keyspace, b("transaction " + key), value).commit();
+                            });
+            assertNull(keyspace.get(b("transaction " + last)));
+            open[0].commit();
+            assertTrue(keyspace.get(b("transaction " + last)) != null);
         }
     }
 
