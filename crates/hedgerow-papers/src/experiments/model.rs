@@ -12,7 +12,8 @@ use crate::experiments::{Step, Trial};
 /// - `levels`: the number of levels below level 0 that hold tables;
 /// - after random puts of only new keys, `entry_writes`: the writes of an entry to tables,
 ///   `measured`, `simulated` with merging that keeps up, simulated `at_pace`, that is at the
-///   [pace](pace) that was measured, and by the advisor's `closed_form`;
+///   [pace](pace) that was measured with as many [merges at a time](merge_threads) as in the
+///   engine, and by the advisor's `closed_form`;
 /// - after YCSB's load, `device_writes`: the `share` of the device's write rate that was used, and
 ///   the device's name, `of`;
 /// - after a mix, `cost_us`: the cost of an operation, with the [flushes and merges that puts
@@ -61,7 +62,7 @@ fn write_share(row: &Value, device: &Device) -> Option<f64> {
 fn entry_writes(row: &Value, trial: &Trial, device: &Device) -> Result<Value> {
     let written = row["entries_written"].as_f64().zip(row["ops"].as_f64());
     let (records, options) = (trial.settings.records, &trial.options);
-    let simulated = |pace| -> Result<Option<f64>> {
+    let simulated = |pace, merge_threads| -> Result<Option<f64>> {
         let report = simulate(&Simulation {
             entries: records.num,
             key_bytes: records.key_bytes as u64,
@@ -69,23 +70,31 @@ fn entry_writes(row: &Value, trial: &Trial, device: &Device) -> Result<Value> {
             design: options.design.clone(),
             memory_budget: options.memory_budget,
             pace,
+            merge_threads,
             ..Simulation::default()
         })?;
         Ok(report.points.last().map(|end| end.entry_writes))
     };
     let pace = pace(row);
-    let at_pace = pace.map(|pace| simulated(Some(pace))).transpose()?;
+    let at_pace = pace.map(|pace| simulated(Some(pace), merge_threads()));
+    let at_pace = at_pace.transpose()?.flatten();
     let puts = advisor::Mix {
         put: 1.0,
         ..advisor::Mix::default()
     };
     Ok(json!({
         "measured": written.map(|(written, ops)| written / ops),
-        "simulated": simulated(None)?,
+        "simulated": simulated(None, 1)?,
         "pace": pace,
-        "at_pace": at_pace.flatten(),
+        "at_pace": at_pace,
         "closed_form": predict(trial, puts, 10, device)?.entry_writes,
     }))
+}
+
+/// The merges at a time while writers are held back: as many as processors, by
+/// `Environment::os`.
+fn merge_threads() -> usize {
+    std::thread::available_parallelism().map_or(2, |processors| processors.get().clamp(2, 64))
 }
 
 /// The bytes that a thread merges while writers that nothing holds back write one. By processor
