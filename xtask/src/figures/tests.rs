@@ -101,6 +101,13 @@ fn numbers_without_a_source_and_sources_without_numbers_are_errors() {
     assert!(wrong(&row_left_out)[0].contains("expected a table of (3, 2)"));
     let one_more = DOCUMENT.replace("| 1,200 |", "| 1,200 (3) |");
     assert_eq!(wrong(&one_more), ["expected at most 1 numbers, found 2"]);
+    for emptied in [
+        DOCUMENT.replace("| 1,200 |", "| |"),
+        DOCUMENT.replace("600 (2.00)", "600"),
+    ] {
+        let found = wrong(&emptied);
+        assert!(found[0].ends_with("found no number for it"), "{found:?}");
+    }
     let words_changed = DOCUMENT.replacen("Ours fills", "It fills", 1);
     assert!(wrong(&words_changed)[0].contains("found 0"));
     let no_row = DOCUMENT.replace("workload=fill\n", "workload=scan\n");
