@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     output.line(format_args!(
         "recovered {} from {}; {} with their names, {} only from tables",
         counted(report.entries, "entry"),
-        counted(report.tables as u64, "table"),
+        counted((report.tables + report.salvaged) as u64, "table"),
         counted(report.keyspaces_known as u64, "keyspace"),
         report.keyspaces_guessed,
     ));

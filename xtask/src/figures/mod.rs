@@ -309,8 +309,8 @@ impl<'a> Source<'a> {
         findings
     }
 
-    /// Compares the numbers at these places with formulas. A cell may leave the last ones out if the
-    /// rows do not have them.
+    /// Compares the numbers at these places with formulas. A cell may leave the last ones out if no
+    /// row has them.
     fn compare(
         &self,
         text: &str,

@@ -372,8 +372,9 @@ fn measured_at_pace(design: Design, entries: u64, pace: f64) -> f64 {
     (stats.flush_entries + stats.merge_entries) as f64 / flushed as f64
 }
 
-/// P6, in the engine: merges get a quarter of the time that they need. `HEDGEROW_FULL=1` has ratios
-/// 2 to 10, and means over sizes, as above.
+/// P6, in the engine: the only thread that merges has time for a quarter byte for each byte that is
+/// written, where 13 to 19 are due. `HEDGEROW_FULL=1` has ratios 2 to 10, and means over sizes, as
+/// above.
 #[test]
 fn late_merges_write_as_often_as_the_simulator_says() {
     const PACE: f64 = 0.25;
