@@ -364,7 +364,8 @@ fn log_start(known: &State, storage: &dyn Storage, dir: &Path) -> Result<u32> {
     })
 }
 
-/// Opens the described database, replaying the log. A damaged log is set aside.
+/// Opens the described database, replaying the log. A log that is refused is kept up to the refused
+/// place. If that is refused, too, nothing of it is kept.
 fn open_over_log(
     builder: Builder,
     dir: &Path,
@@ -372,19 +373,23 @@ fn open_over_log(
     environment: &Environment,
     report: &mut RepairReport,
 ) -> Result<Db> {
-    match builder.clone().open() {
-        Err(error) if error.kind() == ErrorKind::Corruption => {
-            let storage = &*environment.storage;
-            let replay = manifest::replay(storage, dir)?;
-            let mut state = State::replay(&replay.edits)?;
-            let root = known.places.log_root(dir);
-            old_log::set_aside(storage, &root, &state, &error, report)?;
+    let (storage, root) = (&*environment.storage, known.places.log_root(dir));
+    let log = log_dir(&root);
+    for keeps_front in [true, false] {
+        let refusal = match builder.clone().open() {
+            Err(error) if error.kind() == ErrorKind::Corruption => error,
+            opened => return opened,
+        };
+        let replay = manifest::replay(storage, dir)?;
+        let mut state = State::replay(&replay.edits)?;
+        let refused = old_log::Refused::new(&log, &state, &refusal, keeps_front);
+        refused.set_aside(storage, &root.join(LOST), report)?;
+        if !refused.has_front() {
             state.log_start = 0;
-            Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;
-            builder.open()
         }
-        opened => opened,
+        Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;
     }
+    builder.open()
 }
 
 /// Merges tables into one run of the deepest level, without the entries that range deletes of the

@@ -103,20 +103,24 @@ fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {
 fn link_or_copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
     match storage.link(from, to) {
         Ok(()) => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::CrossesDevices => copy(storage, from, to),
+        Err(e) if e.kind() == std::io::ErrorKind::CrossesDevices => {
+            copy(storage, from, to, u64::MAX)
+        }
         Err(e) => Err(Error::io("link", from, e)),
     }
 }
 
-fn copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
+/// Copies the first bytes of a file to a new one, which is durable then.
+pub(crate) fn copy(storage: &dyn Storage, from: &Path, to: &Path, bytes: u64) -> Result<()> {
     let reader = storage
         .open(from, ReadMode::Pread)
         .map_err(|e| Error::io("open", from, e))?;
+    let end = reader.bytes().min(bytes);
     let mut writer = storage.create(to).map_err(|e| Error::io("create", to, e))?;
     let mut buffer = vec![0; COPY_BYTES];
     let mut offset = 0;
-    while offset < reader.bytes() {
-        let count = COPY_BYTES.min((reader.bytes() - offset) as usize);
+    while offset < end {
+        let count = COPY_BYTES.min((end - offset) as usize);
         reader
             .read_at(offset, &mut buffer[..count])
             .map_err(|e| Error::io("read", from, e))?;

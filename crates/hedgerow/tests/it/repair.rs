@@ -256,8 +256,27 @@ fn a_delete_that_was_merged_away_stays_older_than_a_load() {
     assert_eq!(keyspace.get(key(1)).unwrap().unwrap(), "loaded");
 }
 
+/// The segment that has the bytes, and their place in it.
+fn in_log(disk: &SimStorage, sought: &[u8]) -> (PathBuf, usize) {
+    let segments = files(disk, "log").into_iter();
+    let mut segments = segments.map(|name| Path::new(DIR).join("log").join(name));
+    let found = segments.find_map(|path| {
+        let bytes = disk.contents(&path).unwrap();
+        let at = { bytes.windows(sought.len()) }.position(|window| window == sought)?;
+        Some((path, at))
+    });
+    found.expect("a segment with the bytes")
+}
+
+fn damage_log(disk: &SimStorage, sought: &[u8]) {
+    let (path, at) = in_log(disk, sought);
+    let mut bytes = disk.contents(&path).unwrap();
+    bytes[at] ^= 1;
+    disk.set_contents(&path, &bytes).unwrap();
+}
+
 #[test]
-fn what_only_a_damaged_log_had_is_told() {
+fn a_damaged_log_is_kept_up_to_the_damage() {
     let disk = SimStorage::new(1);
     let db = open(&disk);
     let keyspace = keyspace(&db, true);
@@ -269,26 +288,45 @@ fn what_only_a_damaged_log_had_is_told() {
     // A crash: with a clean close tables would have all of it.
     let disk = disk.kill();
     drop((keyspace, db));
-    let log = files(&disk, "log")
-        .into_iter()
-        .map(|name| Path::new(DIR).join("log").join(name))
-        .find(|path| {
-            let bytes = disk.contents(path).unwrap();
-            bytes.windows(10).any(|window| window == key(9))
-        })
-        .unwrap();
-    let mut bytes = disk.contents(&log).unwrap();
-    let at = bytes.windows(10).position(|it| it == key(9)).unwrap();
-    bytes[at] ^= 1;
-    disk.set_contents(&log, &bytes).unwrap();
+    damage_log(&disk, &key(9));
     let report = repair(&disk);
     let [missing] = &report.missing[..] else {
         panic!("{report:?}");
     };
     assert_eq!(missing.entries, None, "nobody can tell what came behind");
-    assert_eq!(missing.ranges, [key(1)..=key(8)]);
+    assert_eq!(missing.ranges, []);
+    let copy = disk.contents(&missing.path).unwrap();
+    assert!(copy.windows(10).any(|window| window == key(20)));
+    let kept = contents(&open(&disk).existing_keyspace("it").unwrap());
     assert_eq!(
-        contents(&open(&disk).existing_keyspace("it").unwrap()).len(),
-        1
+        kept.into_keys().collect::<Vec<_>>(),
+        (0..9).map(key).collect::<Vec<_>>()
     );
+    let report = repair(&disk);
+    assert!(report.missing.is_empty(), "{report:?}");
+}
+
+/// Segments before the damage stay as they are; those behind it go, and are counted.
+#[test]
+fn a_log_of_several_segments_is_kept_up_to_the_damage() {
+    const KEYS: u64 = 3000;
+    for damaged in [700, 1500, 2900] {
+        let disk = SimStorage::new(damaged);
+        let small_segments = builder(&disk).log_segment_bytes(16 << 10);
+        let db = small_segments.memory_budget(64 << 20).open().unwrap();
+        let keyspace = db.keyspace("it", Layout::sorted()).unwrap();
+        for i in 0..KEYS {
+            put_synced(&keyspace, i);
+        }
+        let disk = disk.kill();
+        drop((keyspace, db));
+        assert!(files(&disk, "log").len() > 3);
+        damage_log(&disk, &key(damaged));
+        let report = repair(&disk);
+        let behind: Option<u64> = report.missing.iter().map(|it| it.entries).sum();
+        assert_eq!(behind, None, "{report:?}");
+        let kept = contents(&open(&disk).existing_keyspace("it").unwrap());
+        let expected: Vec<_> = (0..damaged).map(key).collect();
+        assert_eq!(kept.into_keys().collect::<Vec<_>>(), expected);
+    }
 }
