@@ -1,7 +1,8 @@
 //! The events that listeners get, and the calls that they may make meanwhile.
 //!
-//! Every kind of event is caused here, and its listener asks the database for everything. A kind
-//! that is added to the engine fails the test until it is caused, too.
+//! Every kind of event is caused here, and its listener asks the database for everything (those of
+//! opening are only heard). A kind that is added to the engine fails the test until it is caused,
+//! too.
 
 use std::collections::BTreeSet;
 use std::io;
