@@ -1,17 +1,5 @@
-//! The list of a backup, a text:
-//!
-//! ```text
-//! hedgerow backup 1
-//! made 1764066000
-//! last 81234
-//! MANIFEST 4096 5f0c3a9d11e2b7c4
-//! tables/000012.table 8388608 07d1e8a9035c66f2
-//! end b3a1c2d4e5f60718
-//! ```
-//!
-//! `made` is the time in seconds since 1970, `last` the sequence number of the last write. Then
-//! each line has a file of the database, its bytes and its checksum (XXH3, 64 bits). The last line
-//! has the checksum of all lines before.
+//! The list of a backup, a text (`docs/format/backup.md`): the time when it was made, the number of
+//! the last write, the files with their sizes and checksums, and the checksum of all lines before.
 
 use std::path::{Path, PathBuf};
 
@@ -144,8 +132,23 @@ mod tests {
             id: 7,
             made_unix_seconds: 1_764_066_000,
             last: 81_234,
-            files: vec![file("MANIFEST", 4096), file("tables/000012.table", 8 << 20)],
+            files: vec![
+                file("MANIFEST", 4096),
+                file("log/00000003.log", 65_536),
+                file("tables/0000000012.table", 8 << 20),
+            ],
         }
+    }
+
+    /// The worked example of `docs/format/backup.md`.
+    #[test]
+    fn the_documented_example_is_what_is_written() {
+        let document = include_str!("../../../../docs/format/backup.md");
+        let (_, example) = document.rsplit_once("```text\n").unwrap();
+        assert_eq!(
+            Some(backup().encode().as_str()),
+            example.strip_suffix("```\n")
+        );
     }
 
     #[test]
