@@ -286,7 +286,7 @@ macro_rules! tuples {
 
             #[allow(non_snake_case, reason = "the variables are named as their types")]
             #[inline]
-    unsafe fn here(self) -> Result<Self::Here, Failure> {
+            unsafe fn here(self) -> Result<Self::Here, Failure> {
                 let ($($name,)*) = self;
                 // SAFETY: the caller keeps the rules for each of them.
                 $(let $name = unsafe { $name.here() }?;)*
