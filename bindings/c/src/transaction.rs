@@ -90,9 +90,7 @@ fn with<R>(
 
 /// Waits for the memory that a small commit needs. If its caller ends that, the transaction keeps
 /// its operations.
-fn wait_to_commit(handle: *mut hg_transaction) -> Result<(), Failure> {
-    let transaction = TRANSACTIONS.get(number(handle))?;
-    let open = transaction.lock()?;
+fn wait_to_commit(open: &Open) -> Result<(), Failure> {
     let (transaction, _) = open.transaction.as_ref().ok_or_else(ended)?;
     let batch = transaction.batch();
     match !batch.is_empty() && batch.bytes() < LONG_BATCH_BYTES {
@@ -101,11 +99,17 @@ fn wait_to_commit(handle: *mut hg_transaction) -> Result<(), Failure> {
     }
 }
 
+impl Open {
+    /// Ends the transaction, to commit it.
+    fn take(&mut self) -> Result<Transaction, Failure> {
+        let taken = self.transaction.take();
+        taken.map(|(transaction, _)| transaction).ok_or_else(ended)
+    }
+}
+
 /// Takes the transaction out of its handle, to commit it.
 pub(crate) fn take(handle: *mut hg_transaction) -> Result<Transaction, Failure> {
-    let transaction = TRANSACTIONS.get(number(handle))?;
-    let taken = transaction.lock()?.transaction.take();
-    taken.map(|(transaction, _)| transaction).ok_or_else(ended)
+    TRANSACTIONS.get(number(handle))?.lock()?.take()
 }
 
 /// Writes the value of a key, with the transaction's own writes, to new memory.
@@ -325,8 +329,12 @@ pub unsafe extern "C" fn hg_transaction_commit(
     error: *mut hg_error,
 ) -> hg_code {
     let commit = |()| {
-        wait_to_commit(transaction)?;
-        let transaction = take(transaction)?;
+        // In use to the end: the progress function may free the handle, and no other call comes
+        // between the wait and the commit.
+        let held = TRANSACTIONS.get(number(transaction))?;
+        let mut open = held.lock()?;
+        wait_to_commit(&open)?;
+        let transaction = open.take()?;
         match transaction.batch().bytes() < LONG_BATCH_BYTES {
             true => Ok(transaction.commit()?),
             false => wait(move || Ok(transaction.commit()?)),

@@ -357,15 +357,18 @@ static int slow(void* state, hg_bytes key, const hg_bytes* base, const hg_bytes*
 }
 
 /* A database with the operator `slow`. */
-static hg_db* slow_db(void) {
+static hg_db* slow_db_of(const char* memory_budget) {
   hg_options* options;
   OK(hg_options_new(&options, &error));
+  if (memory_budget != NULL) OK(hg_options_set(options, "memory_budget", memory_budget, &error));
   OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
   hg_db* db;
   OK(hg_open(path_of("db"), options, &db, &error));
   OK(hg_options_free(options));
   return db;
 }
+
+static hg_db* slow_db(void) { return slow_db_of(NULL); }
 
 static void a_caller_that_stops_waiting_leaves_the_call(void) {
   hg_db* db = slow_db();
@@ -428,20 +431,37 @@ static void commits_clears_and_drops_leave_their_callers(void) {
   OK(hg_close(db, &error));
 }
 
+static int ends_at_third(void* state, uint64_t done, uint64_t total) {
+  CHECK(done == 0 && total == 0);
+  return ++*(int*)state < 3;
+}
+
+/* Puts values until one waits for memory and is ended. Returns the number of puts, with that one. The
+ * next write waits, too, since the flush waits for the gate. */
+static int fill_memory(hg_keyspace* keyspace) {
+  int puts = 0, times = 0;
+  hg_code ended = HG_OK;
+  char value[4000] = {0};
+  hg_set_progress(ends_at_third, &times);
+  for (; ended == HG_OK; puts++) {
+    CHECK(puts < 10000);
+    times = 0;
+    char key[16];
+    snprintf(key, sizeof(key), "%06d", puts);
+    ended = hg_put(keyspace, hg_text(key), hg_slice(value, sizeof(value)), HG_BUFFERED, NULL);
+  }
+  hg_set_progress(NULL, NULL);
+  CHECK(ended == HG_CANCELLED && times == 3);
+  return puts;
+}
+
 /* The flush waits for the merge function, and the writes for memory. */
 static void a_write_that_waits_for_memory_leaves_its_caller(void) {
-  hg_options* options;
-  OK(hg_options_new(&options, &error));
-  OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
-  OK(hg_options_set(options, "memory_budget", "4194304", &error));
-  hg_db* db;
-  OK(hg_open(path_of("db"), options, &db, &error));
-  OK(hg_options_free(options));
+  hg_db* db = slow_db_of("4194304");
   hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
   OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
   OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
   OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
-  char* value = calloc(1, 4000);
   hg_batch* batch;
   OK(hg_batch_new(db, &batch, &error));
   OK(hg_batch_put(batch, keyspace, hg_text("b"), hg_text("1"), &error));
@@ -450,25 +470,14 @@ static void a_write_that_waits_for_memory_leaves_its_caller(void) {
   OK(hg_transaction_put(transaction, keyspace, hg_text("c"), hg_text("1"), &error));
   pthread_mutex_lock(&gate);
   CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
+  int puts = fill_memory(keyspace);
   hg_set_progress(go_on, &asked);
-  interrupted = asked = 0;
-  int puts = 0;
-  hg_code ended = HG_OK;
-  for (; ended == HG_OK; puts++) {
-    CHECK(puts < 10000);
-    char key[16];
-    snprintf(key, sizeof(key), "%06d", puts);
-    ended = hg_put(keyspace, hg_text(key), hg_slice(value, 4000), HG_BUFFERED, NULL);
-  }
-  CHECK(ended == HG_CANCELLED);
-  CHECK(asked > 0);
   INTERRUPTED(hg_delete(keyspace, hg_text("000000"), HG_BUFFERED, &error));
   INTERRUPTED(hg_batch_commit(batch, HG_BUFFERED, &error));
   INTERRUPTED(hg_transaction_commit(transaction, &error));
   pthread_mutex_unlock(&gate);
   hg_set_progress(NULL, NULL);
   signal(SIGINT, SIG_DFL);
-  free(value);
   /* What was cancelled was not written. */
   char last[16];
   snprintf(last, sizeof(last), "%06d", puts - 1);
@@ -485,6 +494,46 @@ static void a_write_that_waits_for_memory_leaves_its_caller(void) {
   OK(hg_transaction_free(transaction));
   OK(hg_get(keyspace, NULL, hg_text("c"), &found, &len, &error));
   hg_free(found);
+  OK(hg_close(db, &error));
+}
+
+/* Frees the transaction whose commit waits, and lets the flush go on that the commit waits for. */
+static int frees_its_transaction(void* state, uint64_t done, uint64_t total) {
+  CHECK(done == 0 && total == 0);
+  hg_transaction** transaction = state;
+  if (*transaction == NULL) return 1;
+  /* A use other than a free is refused. */
+  EXPECT(HG_INVALID_ARGUMENT, hg_transaction_savepoint(*transaction, &(uint64_t){0}, &error));
+  CHECK(hg_transaction_free(*transaction) == HG_OK);
+  *transaction = NULL;
+  pthread_mutex_unlock(&gate);
+  return 1;
+}
+
+static void a_commit_goes_on_when_its_transaction_is_freed(void) {
+  hg_db* db = slow_db_of("4194304");
+  hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
+  OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
+  OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
+  OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
+  hg_transaction* transaction;
+  OK(hg_transaction_begin(db, HG_SERIALIZABLE, HG_BUFFERED, &transaction, &error));
+  OK(hg_transaction_put(transaction, keyspace, hg_text("c"), hg_text("1"), &error));
+  pthread_mutex_lock(&gate);
+  fill_memory(keyspace);
+  hg_transaction* waits = transaction;
+  alarm(30);
+  hg_set_progress(frees_its_transaction, &waits);
+  OK(hg_transaction_commit(transaction, &error));
+  hg_set_progress(NULL, NULL);
+  alarm(0);
+  CHECK(waits == NULL); /* The commit has waited. */
+  CHECK(hg_transaction_free(transaction) == HG_CLOSED);
+  char* value;
+  size_t len;
+  OK(hg_get(keyspace, NULL, hg_text("c"), &value, &len, &error));
+  CHECK(len == 1 && value[0] == '1');
+  hg_free(value);
   OK(hg_close(db, &error));
 }
 
@@ -839,6 +888,7 @@ static const test TESTS[] = {
     T(a_merge_function_cannot_use_the_object_of_its_call),
     T(commits_clears_and_drops_leave_their_callers), T(an_export_leaves_its_caller),
     T(a_write_that_waits_for_memory_leaves_its_caller),
+    T(a_commit_goes_on_when_its_transaction_is_freed),
 };
 
 int main(int argc, char** argv) {
