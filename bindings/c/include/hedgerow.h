@@ -64,6 +64,7 @@ typedef enum {
   HG_LOCKED = 4,
   /* The operating system refused. */
   HG_IO = 5,
+  /* A disk has no space, or the process no memory for the result. */
   HG_NO_SPACE = 6,
   /* Bytes on disk are not those that were written. */
   HG_CORRUPTION = 7,
@@ -271,7 +272,8 @@ typedef int (*hg_new_value)(void*, const hg_bytes*, hg_buffer*);
 hg_code hg_update(hg_keyspace* handle, hg_bytes key, hg_new_value new_value, void* state, int how,
                   hg_error* error);
 /* Removes the first entry, or the last one, of a sorted keyspace. Key and value are memory to free, with a
- * zero byte behind each. `HG_NOT_FOUND` if there is none. No two calls get the same entry. */
+ * zero byte behind each. `HG_NOT_FOUND` if there is none. No two calls get the same entry. After a failure
+ * of the sync the entry may be removed; after `HG_NO_SPACE` the message says if it was. */
 hg_code hg_pop_first(hg_keyspace* handle, int how, char** key, size_t* key_len, char** value,
                      size_t* value_len, hg_error* error);
 hg_code hg_pop_last(hg_keyspace* handle, int how, char** key, size_t* key_len, char** value,

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use engine::{Expiry, Slice};
+use engine::{ErrorKind, Expiry, Slice};
 use hedgerow_bindings::foreign::{Buffer, Items, Optional, Out, Room, malloc_copy, pointer};
 use hedgerow_bindings::{Failure, Held, explain};
 
@@ -50,14 +50,20 @@ fn visit(
 }
 
 /// Writes a copy of a value to its place; the caller frees it.
-pub(crate) fn give_copy(value: Option<Slice>, place: &Out<*mut c_char>, len: &Out<usize>) -> bool {
-    let Some(value) = value else {
-        return false;
-    };
-    let value = value.as_bytes();
+#[inline]
+pub(crate) fn give_copy(
+    value: &[u8],
+    place: &Out<*mut c_char>,
+    len: &Out<usize>,
+) -> Result<(), Failure> {
+    let copy = malloc_copy(value);
+    if copy.is_null() {
+        let message = format!("expected memory for {} bytes, found none", value.len());
+        return Err(Failure::new(ErrorKind::NoSpace, message));
+    }
     len.set(value.len());
-    place.set(malloc_copy(value));
-    true
+    place.set(copy);
+    Ok(())
 }
 
 /// Writes the value of a key to new memory.
@@ -74,10 +80,10 @@ pub unsafe extern "C" fn hg_get(
     error: *mut hg_error,
 ) -> hg_code {
     let find = |(key, value, len): (&[u8], Out<*mut c_char>, Out<usize>)| {
-        visit(handle, snapshot, key, |found| {
-            len.set(found.len());
-            value.set(malloc_copy(found));
-        })
+        let mut copied = Ok(());
+        let give = |found: &[u8]| copied = give_copy(found, &value, &len);
+        let is_found = visit(handle, snapshot, key, give)?;
+        copied.map(|()| is_found)
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (key, value, len), find) }

@@ -130,7 +130,8 @@ pub unsafe extern "C" fn hg_transaction_get(
         let found = with(transaction, |transaction, _| {
             Ok(transaction.get(&keyspace, key)?)
         })?;
-        Ok(give_copy(found, &value, &len))
+        let copied = found.map(|found| give_copy(found.as_bytes(), &value, &len));
+        Ok(copied.transpose()?.is_some())
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (key, value, len), get) }

@@ -87,7 +87,7 @@ pub enum hg_code {
     HG_LOCKED = 4,
     /// The operating system refused.
     HG_IO = 5,
-    /// There is no space left.
+    /// A disk has no space, or the process no memory for the result.
     HG_NO_SPACE = 6,
     /// Bytes on disk are not those that were written.
     HG_CORRUPTION = 7,

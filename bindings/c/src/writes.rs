@@ -4,14 +4,13 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null;
 
 use engine::{Durability, ErrorKind, Keyspace, Slice};
-use hedgerow_bindings::foreign::{IfAny, Out};
+use hedgerow_bindings::foreign::{IfAny, Out, malloc_copy};
 use hedgerow_bindings::{Failure, Held};
 
 use crate::keyspace::range;
 use crate::operator::Made;
 use crate::options::{NOTHING, VALUE};
 use crate::progress::wait_for_memory;
-use crate::reads::give_copy;
 use crate::types::hg_code::*;
 use crate::types::{
     call, durability, expiry, hg_buffer, hg_bytes, hg_code, hg_error, hg_keyspace, keyspace,
@@ -235,11 +234,26 @@ fn pop(
     (key, key_len, value, value_len): Places,
     take: fn(&Keyspace, Durability) -> engine::Result<Option<Entry>>,
 ) -> Result<bool, Failure> {
-    let Some((found_key, found_value)) = take(&*for_writing(handle)?, durability(how)?)? else {
+    let Some(found) = take(&*for_writing(handle)?, durability(how)?)? else {
         return Ok(false);
     };
-    Ok(give_copy(Some(found_key), &key, &key_len)
-        && give_copy(Some(found_value), &value, &value_len))
+    let found = [&found.0, &found.1].map(Slice::as_bytes);
+    let copies = found.map(malloc_copy);
+    if copies.iter().any(|copy| copy.is_null()) {
+        for copy in copies {
+            // SAFETY: it is memory of `malloc`, or NULL.
+            unsafe { libc::free(copy.cast()) };
+        }
+        let bytes = found[0].len() + found[1].len();
+        let message =
+            format!("expected memory for {bytes} bytes, found none: the entry was removed");
+        return Err(Failure::new(ErrorKind::NoSpace, message));
+    }
+    key.set(copies[0]);
+    key_len.set(found[0].len());
+    value.set(copies[1]);
+    value_len.set(found[1].len());
+    Ok(true)
 }
 
 /// Removes the first entry and writes its key and its value to new memory.
