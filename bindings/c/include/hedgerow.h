@@ -32,7 +32,8 @@
  *   - `hg_go_on` is called by the thread that has set it, within its long calls. It may use any object
  *     but that of the call, which is `HG_INVALID_ARGUMENT`; it may free it.
  *   - `hg_next_entry` and `hg_new_value` are called by the thread of their call, within it. They may
- *     read with any object.
+ *     read with any object. `hg_new_value` may also write other keys. If it writes the key of its call,
+ *     it is called again; so it is, seldom, after a write to another key.
  *   - `hg_done` is called by any thread, of the program or of the library. It may start asynchronous
  *     calls; it must not wait for them, nor make long calls.
  *   - A merge function is called by any thread that reads, writes, flushes or merges, by several at
@@ -76,7 +77,7 @@ typedef enum {
   HG_POISONED = 10,
   /* The database, the keyspace or the handle was closed, or is from before a fork. */
   HG_CLOSED = 11,
-  /* The progress function ended the call. */
+  /* A function of the program ended the call. */
   HG_CANCELLED = 12,
   /* A queue is full. */
   HG_WOULD_BLOCK = 13,
@@ -139,6 +140,8 @@ void hg_free(void* memory);
  *     transaction has ended.
  *   - Other writes and smaller commits ask while they wait for a flush because memory is full. If they end
  *     then, nothing was written, and a batch or a transaction keeps its operations.
+ *   - `hg_keyspace_bulk_load` does not ask: it sorts its entries, waits for flushes and syncs. Only its
+ *     `next` can end it, and not after the last entry.
  * Calls that are not named do not ask. Each takes a few reads, or a write, which may wait for a sync. */
 typedef int (*hg_go_on)(void*, uint64_t, uint64_t);
 void hg_set_progress(hg_go_on go_on, void* state);
@@ -266,9 +269,10 @@ hg_code hg_compare_and_swap(hg_keyspace* handle, hg_bytes key, const hg_bytes* e
 /* State; the old value until it returns, NULL if there is none; the new value, in memory of `malloc`, which
  * the library frees. It returns an `hg_merged`: `HG_MERGED_NOTHING` removes the value. */
 typedef int (*hg_new_value)(void*, const hg_bytes*, hg_buffer*);
-/* Replaces a value by what a function makes of it; no other write comes between. The function is called
- * again if one did. If it returns another number than the first two, the call ends with `HG_CANCELLED` and
- * writes nothing. The time of expiry stays. */
+/* Replaces a value by what a function makes of it. If another write comes between, the function is called
+ * again with its value. If it returns neither `HG_MERGED_VALUE` nor `HG_MERGED_NOTHING`, the call ends with
+ * `HG_CANCELLED` and writes nothing. The time of expiry stays; a new key gets the keyspace's time to
+ * live. */
 hg_code hg_update(hg_keyspace* handle, hg_bytes key, hg_new_value new_value, void* state, int how,
                   hg_error* error);
 /* Removes the first entry, or the last one, of a sorted keyspace. Key and value are memory to free, with a

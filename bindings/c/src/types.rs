@@ -99,7 +99,7 @@ pub enum hg_code {
     HG_POISONED = 10,
     /// The database, the keyspace or the handle was closed, or opened before a fork.
     HG_CLOSED = 11,
-    /// The progress function ended the call.
+    /// A function of the program ended the call.
     HG_CANCELLED = 12,
     /// A queue is full.
     HG_WOULD_BLOCK = 13,

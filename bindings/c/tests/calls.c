@@ -281,6 +281,12 @@ static int overtaken(void* state, const hg_bytes* old, hg_buffer* new_value) {
   return appended(&answer, old, new_value);
 }
 
+static int overtaken_and_ended(void* state, const hg_bytes* old, hg_buffer* new_value) {
+  int is_first = *(hg_keyspace**)state != NULL;
+  int answer = overtaken(state, old, new_value);
+  return is_first ? answer : HG_MERGED_FAILURE;
+}
+
 static void values_are_updated_by_a_function(void) {
   hg_db* db = open_db();
   hg_keyspace* keyspace = open_keyspace(db, "k", "sorted");
@@ -299,9 +305,34 @@ static void values_are_updated_by_a_function(void) {
   hg_keyspace* once = keyspace;
   OK(hg_update(keyspace, k, overtaken, &once, HG_BUFFERED, &error));
   check_get(keyspace, NULL, "k", "newx");
+  /* The first call made a value, the second one ends the update: nothing of it is written. */
+  once = keyspace;
+  EXPECT(HG_CANCELLED, hg_update(keyspace, k, overtaken_and_ended, &once, HG_BUFFERED, &error));
+  check_get(keyspace, NULL, "k", "new");
   answer = HG_MERGED_NOTHING;
   OK(hg_update(keyspace, k, appended, &answer, HG_BUFFERED, &error));
   check_get(keyspace, NULL, "k", NULL);
+  OK(hg_close(db, &error));
+}
+
+static void an_update_keeps_the_time_of_expiry(void) {
+  hg_db* db = open_db();
+  hg_keyspace* keyspace = open_keyspace(db, "k", "sorted");
+  uint64_t now = (uint64_t)time(NULL) * 1000, at = now + 5000000, millis;
+  int meaning, answer = HG_MERGED_VALUE;
+  OK(hg_put_expiring(keyspace, hg_text("at"), hg_text("v"), HG_AT, at, HG_BUFFERED, &error));
+  OK(hg_put_expiring(keyspace, hg_text("never"), hg_text("v"), HG_NEVER, 0, HG_BUFFERED, &error));
+  OK(hg_keyspace_set_time_to_live(keyspace, 60000, &error));
+  OK(hg_update(keyspace, hg_text("at"), appended, &answer, HG_BUFFERED, &error));
+  OK(hg_update(keyspace, hg_text("never"), appended, &answer, HG_BUFFERED, &error));
+  OK(hg_update(keyspace, hg_text("new"), appended, &answer, HG_BUFFERED, &error));
+  check_get(keyspace, NULL, "at", "vx");
+  OK(hg_expiry_of(keyspace, hg_text("at"), &meaning, &millis, &error));
+  CHECK(meaning == HG_AT && millis == at);
+  OK(hg_expiry_of(keyspace, hg_text("never"), &meaning, &millis, &error));
+  CHECK(meaning == HG_NEVER);
+  OK(hg_expiry_of(keyspace, hg_text("new"), &meaning, &millis, &error));
+  CHECK(meaning == HG_AT && millis > now && millis < now + 120000);
   OK(hg_close(db, &error));
 }
 
@@ -1017,7 +1048,7 @@ static const test TESTS[] = {
     T(keyspaces_are_found_renamed_and_dropped), T(entries_move_as_tables),
     T(values_are_read_in_four_ways), T(ranges_and_prefixes_are_deleted),
     T(values_are_swapped_if_they_are_as_expected), T(values_are_updated_by_a_function),
-    T(the_ends_of_a_keyspace_are_popped), T(values_expire),
+    T(an_update_keeps_the_time_of_expiry), T(the_ends_of_a_keyspace_are_popped), T(values_expire),
     T(built_in_operators_are_named), T(operators_are_functions_of_the_program),
     T(batches_are_atomic_over_keyspaces), T(snapshots_keep_a_moment),
     T(transactions_commit_or_conflict), T(transactions_roll_back_to_savepoints),
