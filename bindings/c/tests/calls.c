@@ -971,10 +971,23 @@ static int next_number(void* state, hg_bytes* key, hg_bytes* value) {
   return HG_OK;
 }
 
+/* A key that has a length and no address. */
+static int no_key(void* state, hg_bytes* key, hg_bytes* value) {
+  (void)state;
+  *key = hg_slice(NULL, 3);
+  *value = hg_text("v");
+  return HG_OK;
+}
+
 static int same_key(void* state, hg_bytes* key, hg_bytes* value) {
   (void)state;
   *key = *value = hg_text("same");
   return HG_OK;
+}
+
+static int same_key_twice(void* state, hg_bytes* key, hg_bytes* value) {
+  int* times = state;
+  return ++*times > 2 ? HG_NOT_FOUND : same_key(NULL, key, value);
 }
 
 static void entries_are_loaded_in_bulk(void) {
@@ -992,10 +1005,31 @@ static void entries_are_loaded_in_bulk(void) {
   check_get(keyspace, NULL, "010000", NULL);
   EXPECT(HG_INVALID_ARGUMENT, hg_keyspace_bulk_load(keyspace, same_key, NULL, NULL, &error));
   check_get(keyspace, NULL, "same", NULL);
+  EXPECT(HG_INVALID_ARGUMENT, hg_keyspace_bulk_load(keyspace, no_key, NULL, NULL, &error));
   EXPECT(HG_INVALID_ARGUMENT, hg_keyspace_bulk_load(keyspace, NULL, NULL, NULL, &error));
   n = (numbers){0, 0, HG_NOT_FOUND, ""};
   OK(hg_keyspace_bulk_load(keyspace, next_number, &n, &entries, &error));
   CHECK(entries == 0);
+  OK(hg_close(db, &error));
+}
+
+/* The library sorts the entries by their hashes, and keeps copies: the program has one key at a time. */
+static void entries_of_a_hashed_keyspace_are_loaded_in_bulk(void) {
+  hg_db* db = open_db();
+  hg_keyspace* keyspace = open_keyspace(db, "k", "hashed");
+  numbers n = {0, 10000, HG_NOT_FOUND, ""};
+  uint64_t entries = 0;
+  OK(hg_keyspace_bulk_load(keyspace, next_number, &n, &entries, &error));
+  CHECK(entries == 10000);
+  for (int i = 0; i < 10000; i++) {
+    char key[16];
+    snprintf(key, sizeof(key), "%06d", i);
+    check_get(keyspace, NULL, key, key + 3);
+  }
+  check_get(keyspace, NULL, "010000", NULL);
+  EXPECT(HG_INVALID_ARGUMENT, hg_keyspace_bulk_load(keyspace, same_key_twice, &(int){0}, NULL, &error));
+  check_get(keyspace, NULL, "same", NULL);
+  EXPECT(HG_INVALID_ARGUMENT, hg_keyspace_bulk_load(keyspace, no_key, NULL, NULL, &error));
   OK(hg_close(db, &error));
 }
 
@@ -1055,7 +1089,8 @@ static const test TESTS[] = {
     T(iterators_move_both_ways), T(buffers_are_filled_with_entries),
     T(hashed_keyspaces_are_read_forward), T(changes_come_in_order),
     T(changes_are_read_of_the_files), T(copies_are_databases),
-    T(a_damaged_database_is_repaired), T(entries_are_loaded_in_bulk), T(gets_are_explained),
+    T(a_damaged_database_is_repaired), T(entries_are_loaded_in_bulk),
+    T(entries_of_a_hashed_keyspace_are_loaded_in_bulk), T(gets_are_explained),
     T(statistics_are_json), T(statistics_are_text_for_prometheus),
 };
 
