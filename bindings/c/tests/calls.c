@@ -1044,7 +1044,8 @@ static void gets_are_explained(void) {
   OK(hg_flush(db, &error));
   OK(hg_explain_json(keyspace, hg_text("a"), &json, &error));
   CHECK(strstr(json, "\"filter\":\"maybe\"") != NULL && strstr(json, "\"kind\":\"put\"") != NULL);
-  CHECK(strstr(json, "\"pages\":1,") != NULL);
+  CHECK(strstr(json, "\"pages\":1,") != NULL && strstr(json, "\"filters\":1,") != NULL);
+  CHECK(strstr(json, "\"filter_false_positives\":0") != NULL);
   hg_free(json);
   OK(hg_explain_json(keyspace, hg_text("b"), &json, &error));
   CHECK(strstr(json, "\"value_bytes\":null") != NULL && strstr(json, "\"pages\":0,") != NULL);

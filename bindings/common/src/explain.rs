@@ -1,4 +1,5 @@
-//! The steps of a get as JSON, with the names that the command line gives them.
+//! The steps of a get as JSON, with the names that the command line gives them. The keys of a table
+//! are left out: they may be any bytes, and this JSON has no encoding for bytes.
 
 use engine::explain::{Explanation, FilterAnswer, FoundEntry, PageAsked, TableAsked};
 use serde_json::{Value, json};
@@ -38,7 +39,18 @@ pub fn json(explanation: &Explanation) -> Value {
         "value_bytes": explanation.value.as_ref().map(|value| value.len()),
         "pages": explanation.pages().count(),
         "reads": explanation.pages().filter(|page| !page.cached).count(),
+        "filters": explanation.tables().filter(is_probed).count(),
+        "filter_false_positives": explanation.tables().filter(is_wrong).count(),
     })
+}
+
+fn is_probed(table: &&TableAsked) -> bool {
+    table.filter != FilterAnswer::Missing
+}
+
+/// Returns true if the filter let a get through to a table without the key.
+fn is_wrong(table: &&TableAsked) -> bool {
+    table.filter == FilterAnswer::Maybe && table.found.is_none()
 }
 
 fn table(table: &TableAsked) -> Value {
