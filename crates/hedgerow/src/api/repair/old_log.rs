@@ -1,5 +1,5 @@
-//! A log that recovery refuses: what lies before the refused place is kept, and the entries that are
-//! missing then are counted.
+//! A log that recovery refuses: its front is kept, up to the refused place, and the entries that
+//! are missing then are counted.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -113,7 +113,7 @@ impl<'a> Refused<'a> {
         let read = numbers.iter().map(|(number, path)| {
             let is_kept = self.end.is_some_and(|end| end.segment == *number);
             let read = segment(storage, *number, path, self.state).ok();
-            // What can be read of the segment with the refused place lies before it.
+            // Its readable records lie before the refused place.
             let left = read.map(|it| if is_kept { it.without_entries() } else { it });
             (path.clone(), left)
         });
