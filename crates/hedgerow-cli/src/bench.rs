@@ -43,7 +43,7 @@ Examples:
 /// and measured separately. docs/benchmarks.md describes each workload and each field.
 ///
 /// A workload that fails does not end the others, except those that need what it should have
-/// written. The page is written in any case. The exit code is that of the first failure.
+/// written. The page is written if there is a result. The exit code is that of the first failure.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
@@ -254,11 +254,18 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     };
     // A workload that fails does not take the results before it along.
     let has_results = (measured.is_ok() && failed.is_empty()) || !results.is_empty();
-    if let Some(dir) = arguments.report.as_ref().filter(|_| has_results) {
-        write_report(dir, &results, failed.notes(), output)?;
+    let written = match arguments.report.as_ref().filter(|_| has_results) {
+        Some(dir) => write_report(dir, &results, failed.notes(), output),
+        None => Ok(()),
+    };
+    let ended = measured.and_then(|()| failed.end(arguments.workloads.len()));
+    match (ended, written) {
+        (Err(first), Err(page)) => {
+            let said = format!("{first}; {page}");
+            Err(first.saying(said))
+        }
+        (ended, written) => ended.and(written),
     }
-    measured?;
-    failed.end(arguments.workloads.len())
 }
 
 fn read_all(paths: &[PathBuf]) -> Result<Vec<Value>, Failure> {

@@ -211,6 +211,32 @@ fn a_page_survives_a_workload_that_fails() {
 }
 
 #[test]
+fn a_page_that_cannot_be_written_hides_no_workload_that_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let report = file.join("report");
+    let run = |workloads| {
+        let flags = ["--order", "hashed", "--num", "300", "--report"];
+        bench(&[&[workloads], &flags[..], &[path(&report)]].concat())
+    };
+    let both = run("fillrandom,seekrandom");
+    assert_eq!(both.status.code(), Some(2), "{both:?}");
+    let stderr = text(&both.stderr);
+    let rest = stderr.strip_prefix("hedgerow: 1 of 2 workloads failed: seekrandom: ");
+    assert!(
+        rest.is_some_and(|it| it.contains(path(&report))),
+        "{stderr}"
+    );
+    let only_page = run("fillrandom");
+    assert_eq!(only_page.status.code(), Some(1), "{only_page:?}");
+    assert!(
+        text(&only_page.stderr).contains(path(&report)),
+        "{only_page:?}"
+    );
+}
+
+#[test]
 fn a_workload_does_not_read_what_a_failed_one_should_have_written() {
     let dir = tempfile::tempdir().unwrap();
     let run = |workloads, more: &[&str]| {
