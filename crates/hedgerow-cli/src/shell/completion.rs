@@ -35,10 +35,10 @@ impl Completer for Words {
         at: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
-        let begun = line[..at].rfind(' ').map_or(0, |space| space + 1);
+        let (begun, quote) = last_word(&line[..at]);
         let (before, part) = (&line[..begun], &line[begun..at]);
         if names_file(before) && !part.starts_with('-') {
-            return files(line, at);
+            return files(line, at, quote);
         }
         let mut words = match names_keyspace(before) {
             true => self.keyspaces(part),
@@ -64,21 +64,47 @@ impl Words {
     }
 }
 
-/// Returns true if the name of a keyspace follows.
-fn names_keyspace(before: &str) -> bool {
-    let before = before.trim();
-    let last = before.split_whitespace().next_back();
-    last == Some("--keyspace") || ["use", "clear", "drop", "rename"].contains(&before)
+/// The last word of a line, which may be unfinished: where it begins, and the quote that is open in
+/// it. Words end where they end for `shlex`, which divides a whole line.
+fn last_word(line: &str) -> (usize, Option<char>) {
+    let (mut begun, mut quote, mut is_escaped) = (0, None, false);
+    for (at, char) in line.char_indices() {
+        match (char, quote) {
+            _ if is_escaped => is_escaped = false,
+            ('\\', None | Some('"')) => is_escaped = true,
+            ('"' | '\'', None) => quote = Some(char),
+            (' ' | '\t', None) => begun = at + 1,
+            (_, Some(open)) if char == open => quote = None,
+            _ => {}
+        }
+    }
+    (begun, quote)
 }
 
-/// The files and directories that may follow, and where their names begin.
-fn files(line: &str, at: usize) -> rustyline::Result<(usize, Vec<String>)> {
+/// The words of a line that is whole, or of its whole part.
+fn words_of(line: &str) -> Vec<String> {
+    shlex::split(line).unwrap_or_default()
+}
+
+/// Returns true if the name of a keyspace follows.
+fn names_keyspace(before: &str) -> bool {
+    let words = words_of(before);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    matches!(
+        words[..],
+        ["use" | "clear" | "drop" | "rename"] | [.., "--keyspace"]
+    )
+}
+
+/// The files and directories that may follow, and where their names begin. `quote` is open there.
+fn files(line: &str, at: usize, quote: Option<char>) -> rustyline::Result<(usize, Vec<String>)> {
     let (begun, found) = FilenameCompleter::new().complete_path(line, at)?;
     let mut names: Vec<String> = found.into_iter().map(|it| it.replacement).collect();
     if let [name] = &mut names[..]
         && !name.ends_with('/')
     {
         // It is whole.
+        name.extend(quote);
         name.push(' ');
     }
     Ok((begun, names))
@@ -131,14 +157,14 @@ fn values_max(argument: &Arg) -> usize {
 
 /// The innermost command of a line and the words that follow it; `None` for a command of the shell,
 /// or none.
-fn command_of<'a, 'b>(root: &'a Command, line: &'b str) -> Option<(&'a Command, Vec<&'b str>)> {
+fn command_of<'a>(root: &'a Command, line: &str) -> Option<(&'a Command, Vec<String>)> {
     let mut command = root;
-    let mut words = line.split_whitespace().peekable();
+    let mut words = words_of(line).into_iter().peekable();
     while let Some(inner) = words.peek().and_then(|word| command.find_subcommand(word)) {
         command = inner;
         words.next();
     }
-    let rest: Vec<&str> = words.collect();
+    let rest: Vec<String> = words.collect();
     let is_unknown = command.get_name() == root.get_name() && !rest.is_empty();
     (!is_unknown).then_some((command, rest))
 }
@@ -225,19 +251,33 @@ mod tests {
             db: "none".to_owned(),
         };
         let history = DefaultHistory::new();
-        let complete = |part: &str| {
-            let line = format!("load {}/{part}", dir.path().display());
+        let dir = dir.path().display();
+        let complete = |line: &str| {
             let (begun, found) = words
-                .complete(&line, line.len(), &Context::new(&history))
+                .complete(line, line.len(), &Context::new(&history))
                 .unwrap();
             found
                 .iter()
                 .map(|it| format!("{}{it}", &line[..begun]))
                 .collect::<Vec<_>>()
         };
-        let shown = |name: &str| format!("load {}/{name}", dir.path().display());
-        assert_eq!(complete("fo"), [shown("folder/")]);
-        assert_eq!(complete("a"), [shown("a\\ file.csv ")]);
+        // `dump` takes one file, so that a part of a name must not count as a whole one.
+        for (begun, whole) in [
+            ("load DIR/fo", "load DIR/folder/"),
+            ("load DIR/a", "load DIR/a\\ file.csv "),
+            ("dump DIR/a\\ fi", "dump DIR/a\\ file.csv "),
+            ("dump \"DIR/a fi", "dump \"DIR/a file.csv\" "),
+            ("dump 'DIR/a fi", "dump 'DIR/a file.csv' "),
+            ("dump \"DIR/fo", "dump \"DIR/folder/"),
+            (
+                "load 'b c.csv' \"DIR/a",
+                "load 'b c.csv' \"DIR/a file.csv\" ",
+            ),
+        ] {
+            let [begun, whole] = [begun, whole].map(|it| it.replace("DIR", &dir.to_string()));
+            assert_eq!(complete(&begun), [whole]);
+        }
+        assert_eq!(complete(&format!("dump 'b c.csv' {dir}/a")), [""; 0]);
     }
 
     #[test]
