@@ -66,8 +66,19 @@ fn people_see_designs_and_what_memory_buys() {
         "Cost against memory",
         "leveling:10",
         "hdd: 8000.0 us per random read",
+        "Short forms",
+        "`K4` at most 4 runs",
+        "`F` fence pointers in memory",
+        "`-` a paged index",
+        "`B10.0` Bloom filters of 10.0 bits per key",
+        "`~30%` of its data in memory",
+        "`*` all of its data in memory",
     ] {
         assert!(text.contains(part), "expected `{part}` in: {text}");
+    }
+    // Forms that no tree has are not explained.
+    for part in ["cuckoo", "three-level"] {
+        assert!(!text.contains(part), "expected no `{part}` in: {text}");
     }
 }
 
