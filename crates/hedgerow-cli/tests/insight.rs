@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -185,6 +186,98 @@ fn an_explanation_tells_the_place_that_answers() {
     assert!(text.contains("1 page, 1 of them read"), "{text}");
     let dir = format!("    in {}\n", db.join("tables").display());
     assert!(text.contains(&dir), "{text}");
+}
+
+/// Three levels that hold tables: all keys are in the last one, some again in the one above it, and
+/// some again in level 0.
+fn filled_levels() -> Place {
+    let place = Place::new();
+    let db = Db::open(place.db()).unwrap();
+    let design = Design {
+        policy: "leveling:2".parse().unwrap(),
+        memtable_bytes: Some(64 << 10),
+        table_bytes: Some(32 << 10),
+        compression: hedgerow::Compression::None,
+        ..Design::default()
+    };
+    let keyspace = db
+        .keyspace_with("default", Layout::sorted(), design)
+        .unwrap();
+    let put = |keys: std::ops::Range<u32>| {
+        for i in keys {
+            let key = format!("key {:04}", i * 7 % 8000);
+            keyspace.put(key, format!("{i:080}")).unwrap();
+        }
+        keyspace.flush().unwrap();
+    };
+    put(0..8000);
+    keyspace.compact::<&[u8]>(..).unwrap();
+    // Four runs in level 0 are merged into the next level.
+    (0..4).for_each(|i| put(i * 600..(i + 1) * 600));
+    keyspace.wait_until_merged().unwrap();
+    put(0..100);
+    db.close().unwrap();
+    place
+}
+
+#[test]
+fn all_commands_count_levels_alike() {
+    let place = filled_levels();
+    let db = place.db();
+    let told = |words: &[&str]| {
+        let output = command(&[words, &["--json", "--db"][..]].concat())
+            .arg(&db)
+            .output();
+        let output = output.unwrap();
+        stdout(&output);
+        objects(&output)
+    };
+    let manifest = told(&["inspect", "manifest"]);
+    let state = manifest.last().unwrap()["state"].as_array().unwrap();
+    let tree = state.iter().find(|it| it["change"] == "tree").unwrap();
+    let tables = tree["added"].as_array().unwrap();
+    let mut levels: BTreeMap<u64, (u64, BTreeSet<u64>)> = BTreeMap::new();
+    for table in tables {
+        let (bytes, runs) = levels.entry(table["level"].as_u64().unwrap()).or_default();
+        *bytes += table["bytes"].as_u64().unwrap();
+        runs.insert(table["run"].as_u64().unwrap());
+    }
+    assert!(levels.len() >= 3 && levels.contains_key(&0), "{levels:?}");
+    let sizes = |it: &Value| [&it["bytes"], &it["runs"]].map(|it| it.as_u64().unwrap());
+    let expected: Vec<(String, [u64; 2])> = levels
+        .iter()
+        .map(|(level, (bytes, runs))| (format!("level {level}"), [*bytes, runs.len() as u64]))
+        .collect();
+    // The memtable comes first, and a level may be empty.
+    let held = |rows: &Value, name: &dyn Fn(&Value) -> String| -> Vec<(String, [u64; 2])> {
+        let rows = rows.as_array().unwrap().iter();
+        let rows = rows.filter(|row| row["bytes"].as_u64() > Some(0));
+        rows.map(|row| (name(row), sizes(row))).collect()
+    };
+    let stats = told(&["stats"]);
+    let by_name = |row: &Value| row["name"].as_str().unwrap().to_owned();
+    assert_eq!(held(&stats[0]["keyspaces"][0]["rows"], &by_name), expected);
+    let design = told(&["explain", "design"]);
+    let by_number = |row: &Value| format!("level {}", row["level"]);
+    assert_eq!(held(&design[0]["levels"], &by_number), expected);
+
+    // A get of a table's first key meets the table in its level.
+    for table in tables {
+        let key = table["smallest_key"].as_str().unwrap();
+        let explained = &told(&["explain", "get", key])[0];
+        for run in explained["runs"].as_array().unwrap() {
+            let level = run["level"].as_u64().unwrap();
+            assert!(levels.contains_key(&level), "{explained}");
+            let Some(number) = run["table"]["number"].as_u64() else {
+                continue;
+            };
+            let its = tables.iter().find(|it| it["table"] == number).unwrap();
+            assert_eq!(its["level"], level, "{explained}");
+        }
+        let last = explained["runs"].as_array().unwrap().last().unwrap();
+        let found = &last["table"]["found"];
+        assert!(!found.is_null(), "{explained}");
+    }
 }
 
 #[test]
