@@ -122,3 +122,8 @@ fn main() -> Outcome<()> {
     assert_eq!(people.scan_all()?.count(), 2);
     Ok(())
 }
+
+#[test]
+fn it_runs() -> Outcome<()> {
+    main()
+}
