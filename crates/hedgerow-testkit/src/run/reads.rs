@@ -22,7 +22,7 @@ impl Runner {
                     None if self.setup.workers.is_some() => {
                         keyspace.get_async(key.bytes()).wait()?
                     }
-                    // The value of every other key is lent.
+                    // Values of keys of odd length are lent.
                     None if key.bytes().len() % 2 == 1 => {
                         let mut lent = None;
                         let see = |value: &[u8]| lent = Some(Slice::copy_from(value));

@@ -449,6 +449,27 @@ fn visited_values_are_those_of_gets() {
     }
 }
 
+#[test]
+fn a_value_stays_while_its_visitor_changes_the_database() {
+    let db = open(&SimStorage::new(14));
+    let keyspace = db.keyspace_with("k", Layout::sorted(), small()).unwrap();
+    for is_in_table in [false, true] {
+        keyspace.put(key(1), value(1)).unwrap();
+        if is_in_table {
+            keyspace.flush().unwrap();
+        }
+        let change = |seen: &[u8]| {
+            keyspace.put(key(1), value(2)).unwrap();
+            keyspace.flush().unwrap();
+            keyspace.compact::<&[u8]>(..).unwrap();
+            let found = keyspace.get(key(1)).unwrap();
+            assert_eq!(found.as_deref(), Some(&value(2)[..]));
+            assert_eq!(seen, value(1));
+        };
+        assert!(keyspace.visit_value(key(1), change).unwrap());
+    }
+}
+
 /// Values in pages of their own are read at the same time, too.
 #[test]
 fn multi_get_overlaps_the_reads_of_large_values() {

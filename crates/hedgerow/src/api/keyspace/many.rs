@@ -53,9 +53,11 @@ impl Keyspace {
     }
 
     /// Calls `see` with the value of a key. Returns false if the key has none. Cost: a get, without
-    /// the copy of a value that lies in the memtable or in its block.
+    /// the copy of a value that lies in the memtable or in its block. A value that expires, is
+    /// merged from operands or has a page of its own is got as by [`Keyspace::get`].
     ///
-    /// `see` keeps the value's page and the tree in memory until it returns.
+    /// `see` keeps the value's page and the tree in memory until it returns. It may call the
+    /// database: no lock is held.
     ///
     /// ```
     /// # use hedgerow::{Db, Layout};

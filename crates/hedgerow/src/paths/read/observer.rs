@@ -29,7 +29,8 @@ pub(crate) trait Observer {
     /// The table has answered.
     fn answered(&mut self, _asked: &GetState, _lookup: &Lookup) {}
     /// The value of the lookup, where it is stored. The observer returns true if the lookup need
-    /// not copy it: its result is an empty value then. It is not called for each value.
+    /// not copy it: its result is an empty value then. Only values that do not expire and have no
+    /// page of their own are offered.
     fn value(&mut self, _value: &[u8]) -> bool {
         false
     }
@@ -53,11 +54,6 @@ impl<F: FnOnce(&[u8])> Observer for Seeing<F> {
 
     #[inline]
     fn value(&mut self, value: &[u8]) -> bool {
-        let see = self.0.take();
-        let sees = see.is_some();
-        if let Some(see) = see {
-            see(value);
-        }
-        sees
+        self.0.take().map(|see| see(value)).is_some()
     }
 }
