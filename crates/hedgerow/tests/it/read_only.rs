@@ -356,6 +356,25 @@ fn unknown_features_of_the_manifest_are_refused_as_far_as_they_matter() {
 }
 
 #[test]
+fn a_manifest_of_version_0_is_refused_with_a_way_out() {
+    let disk = SimStorage::new(9);
+    put_synced(&plain(&open(&disk)), 0);
+    let image = with_manifest_word(&disk, 8, 0);
+    for is_read_only in [true, false] {
+        let opened = builder(&image).read_only(is_read_only).open();
+        let error = opened.expect_err("it is refused");
+        assert_eq!(error.kind(), ErrorKind::FormatVersion);
+        let text = error.to_string();
+        for part in [
+            "version 1, found 0",
+            "dump the database with the program that wrote it, and load it",
+        ] {
+            assert!(text.contains(part), "expected `{part}` in: {text}");
+        }
+    }
+}
+
+#[test]
 fn unknown_features_of_a_log_segment_are_refused() {
     // docs/format: as in the manifest; at 60 the checksum, seeded with the number of the segment.
     let disk = SimStorage::new(7);
