@@ -58,9 +58,12 @@ pub(super) fn find(
 
 fn find_in(bytes: &[u8], table: TableId, is_block: &dyn Fn(&Range<usize>) -> bool) -> Vec<Stretch> {
     let counts = |page: &Range<usize>| {
-        is_over(bytes, page.end)
+        // Each place within a gap looks like the end of a page with the checksum 0.
+        let ends_in_gap = bytes[page.end - TRAILER..page.end] == [0; TRAILER];
+        let is_followed = is_over(bytes, page.end)
             || expected_page(bytes, table, page.end).is_some()
-            || is_block(page)
+            || is_block(page);
+        is_followed && !ends_in_gap
     };
     let mut found = Vec::new();
     let (mut longest, mut steps) = (LATER_BYTES, 0);
