@@ -256,7 +256,8 @@ fn number_above(
     state: &mut State,
 ) -> Result<()> {
     let last = tables.iter().map(|t| t.meta.largest_seqno);
-    let last = last.chain([known.last, known.feed.last()]);
+    let closed_last = known.closed.map_or(SeqNo(0), |(_, last)| last);
+    let last = last.chain([known.last, known.feed.last(), closed_last]);
     let last = last.max().unwrap_or_default();
     state.apply(&Change::Numbered { last })?;
     let next_keyspace = above(state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
@@ -383,8 +384,13 @@ fn open_over_log(
         let replay = manifest::replay(storage, dir)?;
         let mut state = State::replay(&replay.edits)?;
         let refused = old_log::Refused::new(&log, &state, &refusal, keeps_front);
-        refused.set_aside(storage, &root.join(LOST), report)?;
-        if !refused.has_front() {
+        let last = refused.set_aside(storage, &root.join(LOST), report)?;
+        let has_front = refused.has_front();
+        if last <= SeqNo::OPENED_MAX {
+            let last = last.max(state.last);
+            state.apply(&Change::Numbered { last })?;
+        }
+        if !has_front {
             state.log_start = 0;
         }
         Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;

@@ -10,12 +10,15 @@ use hedgerow_io::Storage;
 use super::tables;
 use super::tables::Missing;
 use super::{RepairReport, flushed_through};
-use crate::base::entry::{LogPosition, PartitionId, SeqNo};
+use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::paths::checkpoint;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
 use crate::tree::wal::segment_reader::SegmentReader;
+
+/// The most writes in a byte of the log. LZ4 makes 255 bytes one, and a write has four at least.
+const WRITES_PER_BYTE_MAX: u64 = 64;
 
 /// A log that recovery refuses.
 pub(super) struct Refused<'a> {
@@ -59,14 +62,20 @@ impl<'a> Refused<'a> {
     }
 
     /// Moves the log into the directory `lost`, but for what lies before the refused place. Of the
-    /// segment that has it there is a whole copy in `lost`. Reports the missing entries.
+    /// segment that has it there is a whole copy in `lost`. Reports the missing entries. Returns a
+    /// number above all that the missing writes may have (I43).
     pub(super) fn set_aside(
         &self,
         storage: &dyn Storage,
         lost: &Path,
         report: &mut RepairReport,
-    ) -> Result<()> {
-        let mut missing = self.missing(storage);
+    ) -> Result<SeqNo> {
+        let segments = self.segments(storage);
+        let ends = segments.iter().filter_map(|(_, it)| it.as_ref()?.numbers);
+        let ends = ends.map(|(_, next)| next);
+        let valid = ends.filter(|next| *next <= SeqNo::OPENED_MAX);
+        let mut above = valid.max().unwrap_or_default();
+        let mut missing = self.missing(&segments);
         let mut kept = tables::names(storage, lost)?;
         for name in tables::names(storage, self.log)? {
             let number = segment_number(&name);
@@ -74,11 +83,15 @@ impl<'a> Refused<'a> {
                 continue;
             }
             // An earlier repair may have kept a segment of this number.
-            let free = match kept.contains(&name) {
-                false => name.clone(),
-                true => format!("{name}.{}", kept.len()),
-            };
+            let others = (1..).map(|i| format!("{name}.{i}"));
+            let mut names = [name.clone()].into_iter().chain(others);
+            let free = names.find(|it| !kept.contains(it)).unwrap_or_default();
             let (from, to) = (self.log.join(&name), lost.join(&free));
+            let bytes = storage.size(&from);
+            let bytes = bytes.map_err(|e| Error::io("find", &from, e))?;
+            above.0 = above
+                .0
+                .saturating_add(bytes.saturating_mul(WRITES_PER_BYTE_MAX));
             match self
                 .end
                 .filter(|end| number == Some(end.segment) && end.offset > 0)
@@ -93,7 +106,10 @@ impl<'a> Refused<'a> {
                 .missing
                 .extend(found.map(|it| Missing { path: to, ..it }));
         }
-        Ok(())
+        // Before the manifest says that the rest is all of the log.
+        sync_dir(storage, lost)?;
+        sync_dir(storage, self.log)?;
+        Ok(above)
     }
 
     /// Returns true for a segment that is kept whole.
@@ -102,7 +118,9 @@ impl<'a> Refused<'a> {
             .is_some_and(|end| (self.state.log_start..end.segment).contains(&number))
     }
 
-    fn missing(&self, storage: &dyn Storage) -> BTreeMap<PathBuf, Missing> {
+    /// The segments that are not kept whole, in the order of their numbers; `None` if one cannot be
+    /// read.
+    fn segments(&self, storage: &dyn Storage) -> Vec<(PathBuf, Option<Segment>)> {
         let files = tables::names(storage, self.log).unwrap_or_default();
         let mut numbers: Vec<(u32, PathBuf)> = files
             .iter()
@@ -111,13 +129,15 @@ impl<'a> Refused<'a> {
             .collect();
         numbers.sort_unstable();
         let read = numbers.iter().map(|(number, path)| {
-            let is_kept = self.end.is_some_and(|end| end.segment == *number);
-            let read = segment(storage, *number, path, self.state).ok();
-            // Its readable records lie before the refused place.
-            let left = read.map(|it| if is_kept { it.without_entries() } else { it });
-            (path.clone(), left)
+            let end = self.end.filter(|end| end.segment == *number);
+            let kept_bytes = end.map_or(0, |end| end.offset);
+            let read = segment(storage, (*number, path), kept_bytes, self.state).ok();
+            (path.clone(), read)
         });
-        let segments: Vec<_> = read.collect();
+        read.collect()
+    }
+
+    fn missing(&self, segments: &[(PathBuf, Option<Segment>)]) -> BTreeMap<PathBuf, Missing> {
         let mut missing = BTreeMap::new();
         for (at, (path, segment)) in segments.iter().enumerate() {
             let next = segments.get(at + 1).and_then(|(_, next)| next.as_ref());
@@ -131,41 +151,58 @@ impl<'a> Refused<'a> {
     }
 }
 
-/// Copies a segment, then cuts it. A crash leaves it whole or cut.
+/// Gives a segment a second name, then cuts it. A crash leaves it whole or cut, and whole under the
+/// other name.
 fn cut(storage: &dyn Storage, segment: &Path, to: &Path, bytes: u32) -> Result<()> {
-    checkpoint::copy(storage, segment, to, u64::MAX)?;
+    checkpoint::link_or_copy(storage, segment, to)?;
+    sync_dir(storage, to.parent().unwrap_or(to))?;
     let front = segment.with_extension("front");
     checkpoint::copy(storage, segment, &front, u64::from(bytes))?;
     tables::rename(storage, &front, segment)
 }
 
+fn sync_dir(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let synced = storage.sync_dir(dir);
+    synced.map_err(|e| Error::io("sync", dir, e))
+}
+
 /// The contents of one segment.
 struct Segment {
     path: PathBuf,
-    first: SeqNo,
-    /// The number after the last readable record.
-    next: SeqNo,
-    /// The entries that no table has, and their smallest and largest key.
+    /// The number of the first readable record, and that after the last one.
+    numbers: Option<(SeqNo, SeqNo)>,
+    /// The entries that no table has, behind what is kept, and their smallest and largest key.
     entries: u64,
     keys: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-fn segment(storage: &dyn Storage, number: u32, path: &Path, state: &State) -> Result<Segment> {
+fn segment(
+    storage: &dyn Storage,
+    (number, path): (u32, &Path),
+    kept_bytes: u32,
+    state: &State,
+) -> Result<Segment> {
     let mut reader = SegmentReader::open(storage, path, number)?;
-    let first = reader.header().map_or(SeqNo(0), |it| it.first_seqno);
     let mut segment = Segment {
         path: path.to_path_buf(),
-        first,
-        next: first,
+        numbers: None,
         entries: 0,
         keys: None,
     };
     while let Some(record) = reader.next()? {
+        let header = record.header;
+        let next = SeqNo(header.first_seqno.0.saturating_add(u64::from(header.ops)));
+        let (first, _) = *segment.numbers.get_or_insert((header.first_seqno, next));
+        segment.numbers = Some((first, next));
+        if record.offset < kept_bytes {
+            continue;
+        }
         for (seqno, op) in record.numbered_ops() {
             let op = op?;
-            segment.next = segment.next.max(SeqNo(seqno.0 + 1));
-            let is_mark = op.partition == PartitionId::NONE;
-            if is_mark || flushed_through(state, op.partition) >= seqno {
+            // Nobody misses the writes to a mark, or to a partition that was dropped.
+            if !state.trees.contains_key(&op.partition)
+                || flushed_through(state, op.partition) >= seqno
+            {
                 continue;
             }
             segment.entries += 1;
@@ -184,25 +221,20 @@ fn segment(storage: &dyn Storage, number: u32, path: &Path, state: &State) -> Re
 }
 
 impl Segment {
-    fn without_entries(self) -> Segment {
-        Segment {
-            entries: 0,
-            keys: None,
-            ..self
-        }
-    }
-
     /// The entries lost with this segment. Unreadable records may follow the last readable one. In
     /// the segment that recovery refused they do, unless the next segment begins with the next
     /// number. In any other segment they do if the next segment begins with a later number that no
     /// table has.
     fn missing(&self, next: Option<&Segment>, state: &State, refusal: &Error) -> Option<Missing> {
         let in_tables = state.trees.values().map(|tree| tree.flushed_through).max();
-        let begins_later =
-            |next: &Segment| next.first > self.next && Some(SeqNo(next.first.0 - 1)) > in_tables;
+        let end = self.numbers.map(|(_, next)| next);
+        let next_begin = next.and_then(|next| next.numbers).map(|(first, _)| first);
         let has_more = match refusal.path() == Some(&self.path) {
-            true => next.is_none_or(|next| next.first != self.next),
-            false => next.is_some_and(begins_later),
+            true => end.is_none() || end != next_begin,
+            false => next_begin.is_some_and(|begin| {
+                end.is_none_or(|end| begin > end)
+                    && Some(SeqNo(begin.0.saturating_sub(1))) > in_tables
+            }),
         };
         let ranges = self.keys.iter().map(|(from, to)| from.clone()..=to.clone());
         (has_more || self.entries > 0).then(|| Missing {
