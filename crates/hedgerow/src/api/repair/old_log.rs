@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::Storage;
 
+use super::RepairReport;
 use super::tables;
 use super::tables::Missing;
-use super::{RepairReport, flushed_through};
+use crate::base::durable::sync_dir;
 use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::paths::checkpoint;
@@ -161,11 +162,6 @@ fn cut(storage: &dyn Storage, segment: &Path, to: &Path, bytes: u32) -> Result<(
     tables::rename(storage, &front, segment)
 }
 
-fn sync_dir(storage: &dyn Storage, dir: &Path) -> Result<()> {
-    let synced = storage.sync_dir(dir);
-    synced.map_err(|e| Error::io("sync", dir, e))
-}
-
 /// The contents of one segment.
 struct Segment {
     path: PathBuf,
@@ -200,9 +196,8 @@ fn segment(
         for (seqno, op) in record.numbered_ops() {
             let op = op?;
             // Nobody misses the writes to a mark, or to a partition that was dropped.
-            if !state.trees.contains_key(&op.partition)
-                || flushed_through(state, op.partition) >= seqno
-            {
+            let tree = state.trees.get(&op.partition);
+            if tree.is_none_or(|tree| tree.flushed_through >= seqno) {
                 continue;
             }
             segment.entries += 1;
