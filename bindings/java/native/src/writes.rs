@@ -9,7 +9,6 @@ use engine::{Batch, Durability, Expiry, IndexedBatch, Keyspace, Slice};
 use hedgerow_bindings::{Failure, Held};
 use jni_sys::{jbyteArray, jint, jlong, jobject};
 
-use crate::calls;
 use crate::env::enter;
 use crate::objects::{self, Owned};
 use crate::packed::Unpack;
@@ -148,11 +147,6 @@ fn written(
 }
 
 native! {
-    fn Java_io_hedgerow_Keyspace_waitForMemory0(_env, id: jlong, keyspace: jlong) -> () {
-        let keyspace = objects::keyspace(keyspace)?;
-        calls::start(id, move |_| Ok(keyspace.wait_for_memory().map(|()| None)?))
-    }
-
     fn Java_io_hedgerow_Keyspace_put0(
         env, keyspace: jlong, key: jbyteArray, value: jbyteArray
     ) -> jint {

@@ -114,8 +114,7 @@ public final class Keyspace extends ReadView {
      */
     private void write(LongToIntFunction write) {
         while (write.applyAsInt(ref.get()) != 0) {
-            long keyspace = ref.get();
-            Calls.start(id -> waitForMemory0(id, keyspace)).await();
+            db.awaitMemory();
         }
     }
 
@@ -346,8 +345,6 @@ public final class Keyspace extends ReadView {
     static String text(byte[] utf8) {
         return new String(utf8, StandardCharsets.UTF_8);
     }
-
-    private native void waitForMemory0(long id, long keyspace);
 
     /** This and the writes below return 1 if they would wait for a flush, and have written nothing. */
     private native int put0(long keyspace, byte[] key, byte[] value);
