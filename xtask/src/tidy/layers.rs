@@ -34,7 +34,7 @@ const PURE: &[&str] = &[
     "group_filter/cluster/columns.rs",
     "group_filter/cluster/directory.rs",
     "group_filter/cluster/mod.rs",
-    "group_filter/cluster/page.rs",
+    "group_filter/cluster/filter_page.rs",
     "group_filter/multi_level_cuckoo/coverage.rs",
     "group_filter/multi_level_cuckoo/encoding.rs",
     "group_filter/multi_level_cuckoo/mod.rs",

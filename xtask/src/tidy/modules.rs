@@ -12,12 +12,6 @@ const CONTRACTS: &[&str] = &["mod", "conformance", "tests"];
 const TABLE_FORMATS: &[&str] = &["table/block_based/", "table/htable/"];
 const OF_TABLE_FORMATS: &[&str] = &["iter", "reader", "writer"];
 
-/// Names of two modules, each with its reason. One that is not needed is a finding.
-const EXCEPTIONS: &[(&str, &str)] = &[
-    ("page", "of the page cache, and of a cluster"),
-    ("places", "in the manifest, and when a database is opened"),
-];
-
 pub(crate) fn check(sources: &Sources) -> Vec<String> {
     let mut modules: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (path, _) in sources.code_under(ENGINE) {
@@ -30,20 +24,11 @@ pub(crate) fn check(sources: &Sources) -> Vec<String> {
             modules.entry(name).or_default().push(path);
         }
     }
-    let mut unused: BTreeMap<&str, &str> = match modules.is_empty() {
-        true => BTreeMap::new(),
-        false => EXCEPTIONS.iter().copied().collect(),
-    };
     let mut findings = Vec::new();
-    for (name, paths) in modules.iter().filter(|(_, paths)| paths.len() > 1) {
-        if unused.remove(name).is_none() {
-            let (first, others) = (paths[0], paths[1..].join(", "));
-            findings.push(format!("{first}:1: a module with the name of {others}"));
-        }
+    for paths in modules.values().filter(|paths| paths.len() > 1) {
+        let (first, others) = (paths[0], paths[1..].join(", "));
+        findings.push(format!("{first}:1: a module with the name of {others}"));
     }
-    findings.extend(unused.keys().map(|name| {
-        format!("{ENGINE}lib.rs:1: the exception of the module name `{name}` is not needed")
-    }));
     findings
 }
 
@@ -71,6 +56,6 @@ mod tests {
             path("b/output/mod.rs")
         );
         assert_eq!(found[0], expected);
-        assert_eq!(found.len(), 1 + EXCEPTIONS.len());
+        assert_eq!(found.len(), 1);
     }
 }

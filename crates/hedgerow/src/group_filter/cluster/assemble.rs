@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Page, PageId};
 
-use super::page::{Decoded, Filters, HEAD_BYTES, PageEnds, STRIPE_BYTES, sum};
+use super::filter_page::{Decoded, Filters, HEAD_BYTES, PageEnds, STRIPE_BYTES, sum};
 use super::{Cluster, Columns, Directory, Extent, STRIPES_MAX, Stripe};
 
 /// The source of stripes.

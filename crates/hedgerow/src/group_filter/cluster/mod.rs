@@ -24,8 +24,8 @@ mod attach;
 mod cluster_kind;
 mod columns;
 mod directory;
+mod filter_page;
 mod gather;
-mod page;
 mod stored_cluster;
 mod stretches;
 #[cfg(test)]
@@ -39,8 +39,8 @@ pub(crate) use cluster_kind::Kind;
 pub(crate) use columns::Builder;
 use columns::Columns;
 use directory::{Directory, TAIL_BYTES, Tail};
-use page::STRIPES_MAX;
-pub(crate) use page::{PageEnds, pages_for};
+use filter_page::STRIPES_MAX;
+pub(crate) use filter_page::{PageEnds, pages_for};
 pub(crate) use stored_cluster::{cluster_number, read_whole};
 use stretches::Stretches;
 
@@ -196,7 +196,7 @@ impl Cluster {
                 false => Step::Done(()),
             });
         };
-        let page = page::Decoded::new(page, stripes, &extent)?;
+        let page = filter_page::Decoded::new(page, stripes, &extent)?;
         page.at(position, |stripe, filter| {
             let probes = stripes[stripe].probes;
             if let Some(mark) = marks[stripe]
@@ -251,7 +251,8 @@ impl Cluster {
                 "expected the beginning of a page of a cluster at {at}, found none"
             )));
         };
-        page::Decoded::new(page, &self.directory.stripes, &extent)?.for_each(|_, _, _| Ok(()))
+        filter_page::Decoded::new(page, &self.directory.stripes, &extent)?
+            .for_each(|_, _, _| Ok(()))
     }
 }
 

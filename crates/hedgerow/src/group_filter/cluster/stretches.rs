@@ -25,7 +25,7 @@ use crate::base::page::{Page, PageId, prefetch_bytes};
 use crate::table::filter::small_bloom;
 
 use super::assemble::{Source, assemble};
-use super::page::{Filters, PageEnds, split_numbers, sum, too_short};
+use super::filter_page::{Filters, PageEnds, split_numbers, sum, too_short};
 use super::{Directory, Extent, POSITION_BITS, Stripe, position};
 
 /// The least average size of a stretch. The place of a stretch takes 4 bytes, a 48th of it.

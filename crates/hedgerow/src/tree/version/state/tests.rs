@@ -11,32 +11,14 @@ use crate::base::stats::Operations;
 use crate::design::merge_policy::tree_edit::Placement;
 
 pub(super) fn meta(id: u64, keyspace: u32, partition: u32, keys: (&str, &str)) -> TableMeta {
+    let keys = (keys.0.into(), keys.1.into());
     TableMeta {
-        id: TableId(id),
-        format: 1,
         keyspace,
         partition,
-        level: 0,
         run: 1,
-        path: 0,
-        file_bytes: 4096,
-        raw_bytes: 5000,
-        index_bytes: 0,
-        filter_bytes: 0,
-        entries: 10,
-        tombstones: 0,
-        operands: 0,
-        expiring: 0,
-        range_tombstones: 0,
-        smallest_key: keys.0.into(),
-        largest_key: keys.1.into(),
         smallest_seqno: SeqNo(1),
         largest_seqno: SeqNo(10),
-        ranges: None,
-        seqno_override: None,
-        expiry: None,
-        transform: 0,
-        hash_sample: Vec::new(),
+        ..TableMeta::modelled(id, keys, 4096, 10)
     }
 }
 
