@@ -145,7 +145,7 @@ impl Flags {
 #[cold]
 fn unknown_flags(bits: u8) -> Error {
     Error::corruption(format!(
-        "expected entry flags within 0x07, found {bits:#04x}"
+        "expected entry flags within 0x05, found {bits:#04x}"
     ))
 }
 
