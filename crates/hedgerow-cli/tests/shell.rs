@@ -144,7 +144,7 @@ fn a_load_that_ends_early_goes_on_where_it_ended() {
         fs::write(&file, format!("key,value\n{before}bad\n{behind}")).unwrap();
         let line = format!("line {}: expected 2 fields, found 1", entries / 2 + 2);
         let skip = (entries / 2).to_string();
-        let says = format!("`--skip {skip}` goes on there");
+        let says = format!("`--skip {skip}` resumes there");
         let load = place.run("load", &["--keyspace", name, path]);
         fails_saying(&load, 1, &[&line, &says]);
         fs::write(&file, format!("key,value\n{before}{behind}")).unwrap();
@@ -200,7 +200,7 @@ fn load_and_interrupt(more: Option<&[u8]>) {
     assert!("a\t1\nb\t2\n".starts_with(&kept), "{kept}");
     let says = match kept.lines().count() {
         0 => "; nothing was loaded".to_owned(),
-        count => format!("`--skip {count}` goes on there"),
+        count => format!("`--skip {count}` resumes there"),
     };
     assert!(said.contains("ended by Ctrl-C"), "{said}");
     assert!(said.contains(&says), "{said}, {kept}");

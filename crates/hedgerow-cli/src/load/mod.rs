@@ -105,7 +105,7 @@ pub(crate) fn put_all(
         let kept = match done {
             0 => "; nothing was loaded".to_owned(),
             _ => {
-                format!("; loaded {entries} before it; the same with `--skip {done}` goes on there")
+                format!("; loaded {entries} before it; the same with `--skip {done}` resumes there")
             }
         };
         return Err(failure.adding(&kept));

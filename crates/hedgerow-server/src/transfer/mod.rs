@@ -2,7 +2,7 @@
 //!
 //! A source hands out keys with their values, a target takes them, some mebibytes at a time. After
 //! each of these chunks the position of the source is stored in the database that takes part. A
-//! copy that was killed goes on there. It may copy the last chunk again, which changes nothing:
+//! copy that was killed resumes there. It may copy the last chunk again, which changes nothing:
 //! a key that is there is replaced. Between two servers there is no place for a position, so such a
 //! copy begins again.
 //!
@@ -236,7 +236,7 @@ impl<'a> Copy<'a> {
             let (done, total) = self.source.steps();
             let keys = self.done.keys;
             if !go_on(Progress { keys, done, total }) {
-                let text = format!("after {keys} keys; the same command goes on there");
+                let text = format!("after {keys} keys; the same command resumes there");
                 return Err(Error::new(ErrorKind::Cancelled, text));
             }
         }
