@@ -39,7 +39,7 @@ enum Command {
 const AUTUMN: &str = "\
 Experiments: 1 leveling and garnering (figure 2), 2 sensitivity to c and T (figure 3), 3 YCSB (figure 4,
 table 3), 4 growing data with few filter bits (figure 5), 5 predicted and measured cost of 24 designs.
-Scale 1 is the paper's size, 20 GB for YCSB.
+At scale 1 YCSB has 20 GB (the paper: 80).
 
 Examples:
   hedgerow-papers autumn --experiment 1 --scale 0.25 --report page
