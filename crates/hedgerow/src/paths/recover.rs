@@ -21,7 +21,7 @@
 pub(crate) mod beside;
 mod copy;
 pub(crate) mod files;
-mod place_marks;
+mod marks;
 mod replay;
 mod survey;
 
@@ -63,7 +63,7 @@ use crate::tree::version::state::{State, TreeDescription};
 use crate::tree::version::{Version, VersionSet};
 use crate::tree::wal::Log;
 use crate::tree::wal::log::segment_number;
-pub(crate) use place_marks::{MARK_FILE, read_mark};
+pub(crate) use marks::{MARK_FILE, read_mark};
 use replay::{begin_new_log, replay};
 use survey::{Survey, survey};
 
@@ -118,13 +118,8 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         refuse_leftovers(&**storage, dir)?;
         State::default()
     };
-    let places = place_marks::choose(dir, options, &state)?;
-    locks.extend(place_marks::prepare(
-        &**storage,
-        dir,
-        &state.places,
-        &places,
-    )?);
+    let places = marks::choose(dir, options, &state)?;
+    locks.extend(marks::prepare(&**storage, dir, &state.places, &places)?);
     // The log stays where it was until a new one begins.
     state.places = Places {
         log: state.places.log,
@@ -182,10 +177,10 @@ fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
 /// The places of a database that is repaired. If the manifest is lost, those that the caller names.
 pub(crate) fn places_to_repair(dir: &Path, options: &OpenOptions, known: &State) -> Result<Places> {
     if known.places == Places::default() {
-        return place_marks::named(dir, options);
+        return marks::named(dir, options);
     }
-    let places = known.places.at(&place_marks::choose(dir, options, known)?);
-    place_marks::check(&*options.environment.storage, dir, &known.places, &places)?;
+    let places = known.places.at(&marks::choose(dir, options, known)?);
+    marks::check(&*options.environment.storage, dir, &known.places, &places)?;
     Ok(places)
 }
 

@@ -13,7 +13,7 @@ use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 
 use super::survey::{Survey, survey};
-use super::{OpenOptions, no_database, place_marks};
+use super::{OpenOptions, marks, no_database};
 
 /// The number of attempts when a writer changes the files.
 const ATTEMPTS: usize = 20;
@@ -36,8 +36,8 @@ pub(crate) fn read<T>(
         }
         let before = manifest::replay(storage, dir)?;
         let result = State::replay(&before.edits).and_then(|mut state| {
-            let places = state.places.at(&place_marks::choose(dir, options, &state)?);
-            place_marks::check(storage, dir, &state.places, &places)?;
+            let places = state.places.at(&marks::choose(dir, options, &state)?);
+            marks::check(storage, dir, &state.places, &places)?;
             state.places = places;
             let survey = survey(storage, dir, &state)?;
             Ok((attempt(state, &survey)?, survey))
