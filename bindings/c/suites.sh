@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 shift
-suites=(rust symbols calls safety address memory cpp package warning c_test random levigo)
+suites=(rust symbols calls safety no_memory address memory cpp package warning c_test random levigo)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -113,6 +113,14 @@ suite_safety() {
   compile safety
   run "$work/safety"
   ran safety "$SAFETY" "$count"
+}
+
+# The program has a `malloc` of its own, which fails for the results of calls.
+suite_no_memory() {
+  local count=0
+  compile no_memory -fno-builtin -I"$here/leveldb/include" -Wl,--no-as-needed -lhedgerow_leveldb
+  run "$work/no_memory"
+  ran no_memory 5 "$count"
 }
 
 # All tests with the memory of the process watched: AddressSanitizer sees wrong frees, leaks, and

@@ -193,7 +193,8 @@ hg_code hg_close(hg_db* db, hg_error* error);
 hg_code hg_exists(const char* path, hg_error* error);
 /* Removes the files of a database and nothing else. */
 hg_code hg_destroy(const char* path, hg_error* error);
-/* Rebuilds a damaged database of its tables and its log. The optional report is JSON to free. */
+/* Rebuilds a damaged database of its tables and its log. The optional report is JSON to free. After
+ * `HG_NO_SPACE` the message says if the database was repaired. */
 hg_code hg_repair(const char* path, const hg_options* options, char** report, hg_error* error);
 hg_code hg_sync(hg_db* db, hg_error* error);
 hg_code hg_flush(hg_db* db, hg_error* error);

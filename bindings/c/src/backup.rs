@@ -68,8 +68,7 @@ pub unsafe extern "C" fn hg_backup_list_json(
         };
         let backups = Repository::new(repository.path()?).list()?;
         let backups: Vec<Value> = backups.iter().map(described).collect();
-        give_text(&place, &Value::Array(backups).to_string());
-        Ok(())
+        give_text(&place, &Value::Array(backups).to_string())
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (repository, json), list) }

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use engine::{Db, Keyspace};
-use hedgerow_bindings::foreign::{Optional, Out, Text, malloc_copy, number};
+use hedgerow_bindings::foreign::{MallocCopy, Optional, Out, Text, number};
 use hedgerow_bindings::{Failure, stats, text};
 use serde_json::{Value, json};
 
@@ -15,8 +15,9 @@ use crate::types::{
 };
 
 /// Writes a text to its place; the caller frees it.
-pub(crate) fn give_text(place: &Out<*mut c_char>, text: &str) {
-    place.set(malloc_copy(text.as_bytes()));
+pub(crate) fn give_text(place: &Out<*mut c_char>, text: &str) -> Result<(), Failure> {
+    place.set(MallocCopy::of(text.as_bytes())?.give());
+    Ok(())
 }
 
 /// Opens a database.
@@ -104,8 +105,8 @@ pub unsafe extern "C" fn hg_repair(
             "keyspaces_guessed": report.keyspaces_guessed,
             "lost": lost,
         });
-        place.inspect(|place| give_text(place, &text.to_string()));
-        Ok(())
+        let given = place.map_or(Ok(()), |place| give_text(&place, &text.to_string()));
+        given.map_err(|failure| failure.after("the database was repaired"))
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (path, Optional(report)), repair) }
@@ -238,8 +239,7 @@ pub unsafe extern "C" fn hg_keyspaces_json(
             })
         };
         let list: Vec<Value> = keyspaces.map(described).collect();
-        give_text(&place, &Value::Array(list).to_string());
-        Ok(())
+        give_text(&place, &Value::Array(list).to_string())
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, json, list) }
@@ -319,8 +319,7 @@ pub unsafe extern "C" fn hg_stats_json(
     error: *mut hg_error,
 ) -> hg_code {
     let write = |place: Out<*mut c_char>| {
-        give_text(&place, &stats::json(&database(db)?.stats()).to_string());
-        Ok(())
+        give_text(&place, &stats::json(&database(db)?.stats()).to_string())
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, json, write) }
@@ -336,10 +335,7 @@ pub unsafe extern "C" fn hg_stats_prometheus(
     text: *mut *mut c_char,
     error: *mut hg_error,
 ) -> hg_code {
-    let write = |place: Out<*mut c_char>| {
-        give_text(&place, &database(db)?.stats().prometheus());
-        Ok(())
-    };
+    let write = |place: Out<*mut c_char>| give_text(&place, &database(db)?.stats().prometheus());
     // SAFETY: the caller's promise.
     unsafe { call(error, text, write) }
 }

@@ -210,11 +210,8 @@ pub unsafe extern "C" fn hg_slots_json(
             let slot = json!({ "position": slot.position, "log_bytes_max": slot.log_bytes_max });
             (name, slot)
         });
-        give_text(
-            &place,
-            &Value::Object(slots.collect::<Map<_, _>>()).to_string(),
-        );
-        Ok(())
+        let slots: Map<String, Value> = slots.collect();
+        give_text(&place, &Value::Object(slots).to_string())
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, json, list) }

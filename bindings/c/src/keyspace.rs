@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hedgerow_bindings::foreign::{Items, Optional, Out, Text};
+use hedgerow_bindings::foreign::{Items, MallocCopy, Optional, Out, Text};
 use hedgerow_bindings::{Failure, stats, text};
 
 use crate::database::give_text;
@@ -53,9 +53,19 @@ pub unsafe extern "C" fn hg_keyspace_describe(
     type Place = Option<Out<*mut c_char>>;
     let describe = |(name, layout, design): (Place, Place, Place)| {
         let keyspace = keyspace(handle)?;
-        name.inspect(|place| give_text(place, &keyspace.name()));
-        layout.inspect(|place| give_text(place, &keyspace.layout().to_string()));
-        design.inspect(|place| give_text(place, &keyspace.design().to_string()));
+        let copied = |place: Place, text: String| {
+            let copy = |place| MallocCopy::of(text.as_bytes()).map(|copy| (place, copy));
+            place.map(copy).transpose()
+        };
+        let texts = [
+            copied(name, keyspace.name())?,
+            copied(layout, keyspace.layout().to_string())?,
+            copied(design, keyspace.design().to_string())?,
+        ];
+        // All of them, or none.
+        for (place, text) in texts.into_iter().flatten() {
+            place.set(text.give());
+        }
         Ok(())
     };
     let places = (Optional(name), Optional(layout), Optional(design));
@@ -213,11 +223,8 @@ pub unsafe extern "C" fn hg_keyspace_stats_json(
     error: *mut hg_error,
 ) -> hg_code {
     let write = |place: Out<*mut c_char>| {
-        give_text(
-            &place,
-            &stats::keyspace(&keyspace(handle)?.stats()).to_string(),
-        );
-        Ok(())
+        let stats = stats::keyspace(&keyspace(handle)?.stats());
+        give_text(&place, &stats.to_string())
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, json, write) }

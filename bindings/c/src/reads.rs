@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use engine::{ErrorKind, Expiry, Slice};
-use hedgerow_bindings::foreign::{Buffer, Items, Optional, Out, Room, malloc_copy, pointer};
+use engine::{Expiry, Slice};
+use hedgerow_bindings::foreign::{Buffer, Items, MallocCopy, Optional, Out, Room, pointer};
 use hedgerow_bindings::{Failure, Held, explain};
 
 use crate::database::give_text;
@@ -56,13 +56,8 @@ pub(crate) fn give_copy(
     place: &Out<*mut c_char>,
     len: &Out<usize>,
 ) -> Result<(), Failure> {
-    let copy = malloc_copy(value);
-    if copy.is_null() {
-        let message = format!("expected memory for {} bytes, found none", value.len());
-        return Err(Failure::new(ErrorKind::NoSpace, message));
-    }
+    place.set(MallocCopy::of(value)?.give());
     len.set(value.len());
-    place.set(copy);
     Ok(())
 }
 
@@ -277,8 +272,7 @@ pub unsafe extern "C" fn hg_explain_json(
 ) -> hg_code {
     let explain = |(key, place): (&[u8], Out<*mut c_char>)| {
         let explanation = keyspace(handle)?.explain(key)?;
-        give_text(&place, &explain::json(&explanation).to_string());
-        Ok(())
+        give_text(&place, &explain::json(&explanation).to_string())
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (key, json), explain) }

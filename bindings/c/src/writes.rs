@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null;
 
 use engine::{Durability, ErrorKind, Keyspace, Slice};
-use hedgerow_bindings::foreign::{IfAny, Out, malloc_copy};
+use hedgerow_bindings::foreign::{IfAny, MallocCopy, Out};
 use hedgerow_bindings::{Failure, Held};
 
 use crate::keyspace::range;
@@ -237,22 +237,14 @@ fn pop(
     let Some(found) = take(&*for_writing(handle)?, durability(how)?)? else {
         return Ok(false);
     };
-    let found = [&found.0, &found.1].map(Slice::as_bytes);
-    let copies = found.map(malloc_copy);
-    if copies.iter().any(|copy| copy.is_null()) {
-        for copy in copies {
-            // SAFETY: it is memory of `malloc`, or NULL.
-            unsafe { libc::free(copy.cast()) };
-        }
-        let bytes = found[0].len() + found[1].len();
-        let message =
-            format!("expected memory for {bytes} bytes, found none: the entry was removed");
-        return Err(Failure::new(ErrorKind::NoSpace, message));
-    }
-    key.set(copies[0]);
-    key_len.set(found[0].len());
-    value.set(copies[1]);
-    value_len.set(found[1].len());
+    let copied = |bytes: &Slice| {
+        MallocCopy::of(bytes).map_err(|failure| failure.after("the entry was removed"))
+    };
+    let copies = (copied(&found.0)?, copied(&found.1)?);
+    key.set(copies.0.give());
+    key_len.set(found.0.len());
+    value.set(copies.1.give());
+    value_len.set(found.1.len());
     Ok(true)
 }
 

@@ -45,6 +45,14 @@ impl Failure {
         Failure::new(ErrorKind::InvalidArgument, message)
     }
 
+    /// The failure of a call that has done this before.
+    #[cold]
+    pub fn after(mut self, done: &str) -> Failure {
+        self.0.message.push_str(": ");
+        self.0.message.push_str(done);
+        self
+    }
+
     fn of(kind: Option<ErrorKind>, message: String) -> Failure {
         Failure(Box::new(Details {
             kind,

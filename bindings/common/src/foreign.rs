@@ -2,10 +2,13 @@
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{NonNull, without_provenance_mut};
 use std::slice;
+
+use engine::ErrorKind;
 
 use crate::failure::Failure;
 
@@ -298,18 +301,46 @@ macro_rules! tuples {
 
 tuples!(()(A)(A B)(A B C)(A B C D)(A B C D E));
 
-/// A copy of bytes in memory of `malloc`, with a zero byte behind them; NULL if there is no memory.
-pub fn malloc_copy(bytes: &[u8]) -> *mut c_char {
-    // SAFETY: any size may be asked for.
-    let copy = unsafe { libc::malloc(bytes.len() + 1) }.cast::<u8>();
-    if copy.is_null() {
-        return std::ptr::null_mut();
+/// A copy of bytes in memory of `malloc`, with a zero byte behind them. It is freed unless C code
+/// gets it.
+#[derive(Debug)]
+pub struct MallocCopy(NonNull<u8>);
+
+impl MallocCopy {
+    /// Copies bytes.
+    ///
+    /// # Errors
+    /// `NoSpace` if there is no memory.
+    #[inline]
+    pub fn of(bytes: &[u8]) -> Result<MallocCopy, Failure> {
+        // SAFETY: any size may be asked for.
+        let memory = unsafe { libc::malloc(bytes.len() + 1) };
+        let memory = NonNull::new(memory.cast::<u8>()).ok_or_else(|| no_memory(bytes.len()))?;
+        // SAFETY: the new memory has room for the bytes, and is apart from them.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr(), bytes.len()) };
+        // SAFETY: there is room for one byte more.
+        unsafe { memory.as_ptr().wrapping_add(bytes.len()).write(0) };
+        Ok(MallocCopy(memory))
     }
-    // SAFETY: the new memory has room for the bytes, and is apart from them.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy, bytes.len()) };
-    // SAFETY: there is room for one byte more.
-    unsafe { copy.wrapping_add(bytes.len()).write(0) };
-    copy.cast()
+
+    /// The address of the copy, which C code frees.
+    #[inline]
+    pub fn give(self) -> *mut c_char {
+        ManuallyDrop::new(self).0.as_ptr().cast()
+    }
+}
+
+impl Drop for MallocCopy {
+    fn drop(&mut self) {
+        // SAFETY: it is memory of `malloc`, of which nobody else has the address.
+        unsafe { libc::free(self.0.as_ptr().cast()) };
+    }
+}
+
+#[cold]
+fn no_memory(bytes: usize) -> Failure {
+    let message = format!("expected memory for {bytes} bytes, found none");
+    Failure::new(ErrorKind::NoSpace, message)
 }
 
 /// The number in a pointer that C code holds.

@@ -1,10 +1,11 @@
 //! One call of C code: its arguments are read, and its failure becomes LevelDB's `errptr`.
 
 use std::ffi::c_char;
+use std::ptr::null_mut;
 
 use engine::ErrorKind;
 pub(crate) use hedgerow_bindings::foreign::number;
-use hedgerow_bindings::foreign::{self, Foreign, malloc_copy};
+use hedgerow_bindings::foreign::{self, Foreign, MallocCopy};
 use hedgerow_bindings::{Failure, run};
 
 /// Calls `body` with the arguments. Stores the message of a failure in `*errptr`.
@@ -44,7 +45,8 @@ pub(crate) unsafe fn report(errptr: *mut *mut c_char, message: &str) {
     let place = unsafe { &mut *errptr };
     // SAFETY: the message there is NULL or comes from `malloc`.
     unsafe { libc::free(place.cast()) };
-    *place = malloc_copy(message.as_bytes());
+    // Without memory for the message the failure is lost, as in LevelDB.
+    *place = MallocCopy::of(message.as_bytes()).map_or(null_mut(), MallocCopy::give);
 }
 
 /// The text of a failure, which begins as LevelDB's do.

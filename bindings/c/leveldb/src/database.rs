@@ -6,7 +6,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 
 use engine::{Db, Durability, Keyspace, Layout, Snapshot};
-use hedgerow_bindings::foreign::{Bytes, Items, Out, Text, malloc_copy};
+use hedgerow_bindings::foreign::{Bytes, Items, MallocCopy, Out, Text};
 use hedgerow_bindings::{Failure, Handles, opaque, repair, run};
 
 use crate::batch::{Operations, leveldb_writebatch_t};
@@ -181,14 +181,24 @@ pub unsafe extern "C" fn leveldb_get(
         len.set(0);
         let database = DATABASES.get(number(db))?;
         let keyspace = &database.keyspace;
-        let value = match snapshot_of(options)? {
-            0 => keyspace.get(key)?,
-            snapshot => SNAPSHOTS.get(snapshot)?.get(keyspace, key)?,
+        let mut copied = Ok(null_mut());
+        let mut copy = |value: &[u8]| {
+            copied = MallocCopy::of(value).map(|copy| {
+                len.set(value.len());
+                copy.give()
+            });
         };
-        Ok(value.map_or(null_mut(), |value| {
-            len.set(value.len());
-            malloc_copy(&value)
-        }))
+        match snapshot_of(options)? {
+            0 => {
+                keyspace.visit_value(key, copy)?;
+            }
+            snapshot => {
+                if let Some(value) = SNAPSHOTS.get(snapshot)?.get(keyspace, key)? {
+                    copy(&value);
+                }
+            }
+        }
+        copied
     };
     // SAFETY: the caller's promise.
     unsafe { call(errptr, (Bytes(key.cast(), keylen), vallen), get) }.unwrap_or(null_mut())
@@ -222,7 +232,8 @@ pub unsafe extern "C" fn leveldb_property_value(
     let find = |name: Text| {
         let database = DATABASES.get(number(db))?;
         let found = property(&database, name.read()?);
-        Ok(found.map_or(null_mut(), |text| malloc_copy(text.as_bytes())))
+        let copy = |text: String| Ok(MallocCopy::of(text.as_bytes())?.give());
+        found.map_or(Ok(null_mut()), copy)
     };
     // SAFETY: the caller's promise.
     unsafe { call(null_mut(), propname, find) }.unwrap_or(null_mut())

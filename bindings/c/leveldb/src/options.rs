@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use engine::{Builder, Compression, Db, Design, FilterSpec};
-use hedgerow_bindings::foreign::malloc_copy;
+use hedgerow_bindings::foreign::MallocCopy;
 use hedgerow_bindings::{Failure, Handles, opaque, run};
 
 use crate::calls::{number, pointer};
@@ -523,7 +523,7 @@ pub extern "C" fn leveldb_env_get_test_directory(env: *mut leveldb_env_t) -> *mu
         );
         std::fs::create_dir_all(&path)
             .map_err(|e| Failure::invalid(format!("cannot create {}: {e}", path.display())))?;
-        Ok(malloc_copy(path.as_os_str().as_encoded_bytes()))
+        Ok(MallocCopy::of(path.as_os_str().as_encoded_bytes())?.give())
     });
     path.unwrap_or(std::ptr::null_mut())
 }
