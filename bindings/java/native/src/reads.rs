@@ -43,12 +43,14 @@ impl Source {
         self.keyspace.owner()
     }
 
-    fn get(&self, key: &[u8]) -> engine::Result<Option<Slice>> {
-        match &self.state {
-            State::Present => self.keyspace.get(key),
-            State::Snapshot(snapshot) => snapshot.get(&self.keyspace, key),
-            State::Batch(batch) => locked(batch).indexed()?.get(&self.keyspace, key),
-        }
+    /// Calls `see` with the value of a key, if it has one, without a lock.
+    fn visit(&self, key: &[u8], see: impl FnOnce(&[u8])) -> engine::Result<bool> {
+        let value = match &self.state {
+            State::Present => return self.keyspace.visit_value(key, see),
+            State::Snapshot(snapshot) => snapshot.get(&self.keyspace, key)?,
+            State::Batch(batch) => locked(batch).indexed()?.get(&self.keyspace, key)?,
+        };
+        Ok(value.map(|value| see(&value)).is_some())
     }
 
     fn contains(&self, key: &[u8]) -> engine::Result<bool> {
@@ -118,8 +120,10 @@ native! {
         env, kind: jint, source: jlong, keyspace: jlong, key: jbyteArray
     ) -> jbyteArray {
         let key = env.bytes(key)?;
-        let value = Source::find(kind, source, keyspace)?.get(&key)?;
-        env.new_optional(value.as_deref())
+        let mut array = env.new_optional(None);
+        let see = |value: &[u8]| array = env.new_bytes(value);
+        Source::find(kind, source, keyspace)?.visit(&key, see)?;
+        array
     }
 
     /// Copies the value of a key to a buffer. Returns its length, -1 if there is none.
@@ -129,12 +133,13 @@ native! {
         value: jobject, value_at: jint, value_bytes: jint
     ) -> jint {
         let key = env.buffer_bytes(key, (key_at, key_bytes))?;
-        let found = Source::find(kind, source, keyspace)?.get(&key)?;
-        let Some(found) = found else {
-            return Ok(-1);
+        let mut copied = Ok(-1);
+        let see = |found: &[u8]| {
+            let filled = env.fill_buffer(value, (value_at, value_bytes), found);
+            copied = filled.map(|()| found.len() as jint);
         };
-        env.fill_buffer(value, (value_at, value_bytes), &found)?;
-        Ok(found.len() as jint)
+        Source::find(kind, source, keyspace)?.visit(&key, see)?;
+        copied
     }
 
     /// Returns 1 if a key has a value.
