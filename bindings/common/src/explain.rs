@@ -38,19 +38,10 @@ pub fn json(explanation: &Explanation) -> Value {
         "found": found(explanation.found()),
         "value_bytes": explanation.value.as_ref().map(|value| value.len()),
         "pages": explanation.pages().count(),
-        "reads": explanation.pages().filter(|page| !page.cached).count(),
-        "filters": explanation.tables().filter(is_probed).count(),
-        "filter_false_positives": explanation.tables().filter(is_wrong).count(),
+        "reads": explanation.reads(),
+        "filters": explanation.filter_probes(),
+        "filter_false_positives": explanation.filter_false_positives(),
     })
-}
-
-fn is_probed(table: &&TableAsked) -> bool {
-    table.filter != FilterAnswer::Missing
-}
-
-/// Returns true if the filter let a get through to a table without the key.
-fn is_wrong(table: &&TableAsked) -> bool {
-    table.filter == FilterAnswer::Maybe && table.found.is_none()
 }
 
 fn table(table: &TableAsked) -> Value {

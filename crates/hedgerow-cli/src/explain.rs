@@ -185,28 +185,15 @@ fn answer_text(explanation: &Explanation) -> String {
 }
 
 fn cost_text(explanation: &Explanation) -> String {
-    let (pages, reads) = (explanation.pages().count(), reads(explanation));
-    let (asked, wrong) = filters(explanation);
     format!(
         "{}, {} of them read; {} probed, {}",
-        counted(pages as u64, "page"),
-        count(reads as u64),
-        counted(asked as u64, "filter"),
-        counted(wrong as u64, "false positive"),
-    )
-}
-
-fn reads(explanation: &Explanation) -> usize {
-    explanation.pages().filter(|page| !page.cached).count()
-}
-
-/// The numbers of filters probed and of false positives.
-fn filters(explanation: &Explanation) -> (usize, usize) {
-    let asked = |table: &&TableAsked| table.filter != FilterAnswer::Missing;
-    let wrong = |table: &&TableAsked| table.filter == FilterAnswer::Maybe && table.found.is_none();
-    (
-        explanation.tables().filter(asked).count(),
-        explanation.tables().filter(wrong).count(),
+        counted(explanation.pages().count() as u64, "page"),
+        count(explanation.reads() as u64),
+        counted(explanation.filter_probes() as u64, "filter"),
+        counted(
+            explanation.filter_false_positives() as u64,
+            "false positive"
+        ),
     )
 }
 
@@ -236,7 +223,6 @@ fn object(explanation: &Explanation, encoding: Encoding) -> Value {
             "table": run.table.as_ref().map(|table| table_object(table, encoding)),
         })
     });
-    let (filters, wrong) = filters(explanation);
     json!({
         "partition": explanation.partition,
         "partitions": explanation.partitions,
@@ -246,9 +232,9 @@ fn object(explanation: &Explanation, encoding: Encoding) -> Value {
         "found": found_object(explanation.found()),
         "value_bytes": explanation.value.as_ref().map(|value| value.len()),
         "pages": explanation.pages().count(),
-        "reads": reads(explanation),
-        "filters": filters,
-        "filter_false_positives": wrong,
+        "reads": explanation.reads(),
+        "filters": explanation.filter_probes(),
+        "filter_false_positives": explanation.filter_false_positives(),
     })
 }
 

@@ -174,7 +174,17 @@ fn an_explanation_tells_the_place_that_answers() {
         (&deep["pages"], &json!(0))
     );
 
-    assert_eq!(get("nowhere", &[])["found"], Value::Null);
+    let nowhere = get("key 0101x", &[]);
+    assert_eq!(nowhere["found"], Value::Null);
+    for told in [&in_memtable, &deleted, &deep, &nowhere] {
+        let tables = told["runs"].as_array().unwrap().iter();
+        let tables = tables.map(|run| &run["table"]);
+        let probed = tables.filter(|table| table["filter"].is_string());
+        assert_eq!(told["filters"], probed.clone().count(), "{told}");
+        let passed = probed.filter(|table| table["filter"] == "maybe" && table["found"].is_null());
+        assert_eq!(told["filter_false_positives"], passed.count(), "{told}");
+    }
+    assert!(deep["filters"].as_u64().unwrap() > 0, "{deep}");
     assert_eq!(get("6b65792030313031", &["--hex"])["found"], deep["found"]);
     let db = place.db();
     let output = command(&["explain", "get", "--db"])
@@ -183,7 +193,8 @@ fn an_explanation_tells_the_place_that_answers() {
         .output();
     let text = String::from_utf8(stdout(&output.unwrap()).to_vec()).unwrap();
     assert!(text.contains("a value of 30 B"), "{text}");
-    assert!(text.contains("1 page, 1 of them read"), "{text}");
+    let cost = format!("1 page, 1 of them read; {} filter", deep["filters"]);
+    assert!(text.contains(&cost), "{text}");
     let dir = format!("    in {}\n", db.join("tables").display());
     assert!(text.contains(&dir), "{text}");
 }

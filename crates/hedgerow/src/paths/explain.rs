@@ -76,6 +76,24 @@ impl Explanation {
         let of_filters = filters.filter_map(|filter| filter.page.as_ref());
         of_filters.chain(self.tables().flat_map(|table| &table.pages))
     }
+
+    /// The number of pages that were not cached, each of which took one read.
+    pub fn reads(&self) -> usize {
+        self.pages().filter(|page| !page.cached).count()
+    }
+
+    /// The number of tables whose filter was probed.
+    pub fn filter_probes(&self) -> usize {
+        let is_probed = |table: &&TableAsked| table.filter != FilterAnswer::Missing;
+        self.tables().filter(is_probed).count()
+    }
+
+    /// The number of tables without an entry of the key whose filter let the get through.
+    pub fn filter_false_positives(&self) -> usize {
+        let passed = |table: &&TableAsked| table.filter == FilterAnswer::Maybe;
+        let passed = self.tables().filter(passed);
+        passed.filter(|table| table.found.is_none()).count()
+    }
 }
 
 /// The newest entry of the key in a memtable or a table.

@@ -1,7 +1,7 @@
 //! An explanation is what a get did: it gives the same value, and names as many pages, reads and
 //! filters as the statistics counted.
 
-use hedgerow::explain::{Explanation, FilterAnswer};
+use hedgerow::explain::Explanation;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Db, Design, EntryKind, Keyspace, Layout, PageClass, Residency};
 
@@ -48,15 +48,13 @@ fn counted(db: &Db) -> [u64; 4] {
 
 /// The same as an explanation tells them.
 fn told(explanation: &Explanation) -> [u64; 4] {
-    let pages = explanation.pages().count();
-    let reads = explanation.pages().filter(|page| !page.cached).count();
-    let probes = explanation
-        .tables()
-        .filter(|table| table.filter != FilterAnswer::Missing);
-    let wrong = explanation
-        .tables()
-        .filter(|table| table.filter == FilterAnswer::Maybe && table.found.is_none());
-    [pages, reads, probes.count(), wrong.count()].map(|n| n as u64)
+    let told = [
+        explanation.pages().count(),
+        explanation.reads(),
+        explanation.filter_probes(),
+        explanation.filter_false_positives(),
+    ];
+    told.map(|n| n as u64)
 }
 
 #[test]
