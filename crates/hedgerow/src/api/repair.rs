@@ -19,7 +19,7 @@
 //! One case cannot be recognized: a table that was merged but not yet removed looks like any other.
 //! A key deleted since may then come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub use tables::Missing;
 
 use crate::api::db::{Builder, Db};
 use crate::base::entry::RunId;
-use crate::base::entry::{KeyspaceId, Kind, PartitionId, SeqNo};
+use crate::base::entry::{KeyspaceId, Kind, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
 use crate::base::range_tombstones::RangeTombstones;
@@ -53,7 +53,6 @@ use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
-use crate::tree::wal::payload::Op;
 use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The directory of files that could not be used.
@@ -104,7 +103,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         ))
     })?;
     let mut report = RepairReport::default();
-    let (mut known, ranges);
+    let (mut known, state);
     let places: Vec<PathBuf>;
     {
         let _lock = crate::paths::recover::take_lock(storage, &dir)?;
@@ -120,8 +119,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
             tables::set_aside(storage, place)?;
         }
         let tables = tables::find(storage, &places, &known, &mut report)?;
-        let state = describe(&known, &tables, &mut report, storage, &dir)?;
-        ranges = ranges_in_log(storage, &known.places.log_root(&dir), &state)?;
+        state = describe(&known, &tables, &mut report, storage, &dir)?;
         Manifest::create(environment.storage.clone(), &dir, &state.snapshot())?;
     }
     // No merge may run before the old tables are back at the oldest place.
@@ -129,13 +127,8 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         background: Background::Inline { seed: 0 },
         ..environment.clone()
     };
-    let db = open_over_log(
-        builder.environment(idle),
-        &dir,
-        &known,
-        &environment,
-        &mut report,
-    )?;
+    let builder = builder.environment(idle);
+    let (db, ranges) = open_over_log(&builder, (&dir, &places), &environment, state, &mut report)?;
     let tables = tables::find(storage, &places, &known, &mut RepairReport::default())?;
     for (partition, tables) in by_partition(&tables) {
         let ranges = ranges.get(&partition).map_or(&[][..], |it| it);
@@ -144,6 +137,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     db.sync()?;
     db.close()?;
     tables::put_away(storage, &tables, &report)?;
+    old_log::put_away(storage, &places)?;
     Ok(report)
 }
 
@@ -238,6 +232,7 @@ fn describe(
     let places: Vec<PathBuf> = known.places.all(dir).map(|(_, dir)| dir).collect();
     let next_table = tables::next_number(storage, &places)?;
     number_above(known, tables, &log, next_table, &mut state)?;
+    number_above_cuts(storage, &places, &mut state)?;
     state.apply(&Change::LogStart { segment: log_start })?;
     Ok(state)
 }
@@ -271,28 +266,47 @@ fn number_above(
     })
 }
 
-/// The smallest and the largest key in the log of each partition.
-type KeysInLog = BTreeMap<PartitionId, (Vec<u8>, Vec<u8>)>;
+/// Sets the last number above all that may have been cut from the log.
+fn number_above_cuts(storage: &dyn Storage, places: &[PathBuf], state: &mut State) -> Result<()> {
+    let last = old_log::numbers_end(storage, places)?;
+    if last <= SeqNo::OPENED_MAX {
+        let last = last.max(state.last);
+        state.apply(&Change::Numbered { last })?;
+    }
+    Ok(())
+}
+
+/// The smallest and the largest key; `None` if there is no key.
+type Keys = Option<(Vec<u8>, Vec<u8>)>;
+
+/// Makes room for a key.
+fn widen(keys: &mut Keys, key: &[u8]) {
+    let (smallest, largest) = keys.get_or_insert_with(|| (key.to_vec(), key.to_vec()));
+    if key < smallest.as_slice() {
+        *smallest = key.to_vec();
+    } else if key > largest.as_slice() {
+        *largest = key.to_vec();
+    }
+}
+
+/// The keys in the log of each partition that has an operation there. The ends of range deletes are
+/// no keys of the partition.
+type KeysInLog = BTreeMap<PartitionId, Keys>;
 
 fn partitions_in_log(storage: &dyn Storage, dir: &Path, start: u32) -> Result<KeysInLog> {
     let log = log_dir(dir);
     let mut found = KeysInLog::new();
-    for file in storage.list(&log).map_err(|e| Error::io("list", &log, e))? {
-        let Some(number) = segment_number(&file.name).filter(|number| *number >= start) else {
+    for name in tables::names(storage, &log)? {
+        let Some(number) = segment_number(&name).filter(|number| *number >= start) else {
             continue;
         };
-        let mut reader = SegmentReader::open(storage, &log.join(&file.name), number)?;
+        let mut reader = SegmentReader::open(storage, &log.join(&name), number)?;
         while let Some(record) = reader.next()? {
-            let is_point =
-                |op: &Op<'_>| op.tag.kind != Kind::RangeDelete && op.partition != PartitionId::NONE;
-            for op in record.ops().map_while(Result::ok).filter(is_point) {
-                let key = op.user_key;
-                let first = || (key.to_vec(), key.to_vec());
-                let (smallest, largest) = found.entry(op.partition).or_insert_with(first);
-                if key < smallest.as_slice() {
-                    *smallest = key.to_vec();
-                } else if key > largest.as_slice() {
-                    *largest = key.to_vec();
+            let ops = record.ops().map_while(Result::ok);
+            for op in ops.filter(|op| op.partition != PartitionId::NONE) {
+                let keys = found.entry(op.partition).or_default();
+                if op.tag.kind != Kind::RangeDelete {
+                    widen(keys, op.user_key);
                 }
             }
         }
@@ -303,14 +317,19 @@ fn partitions_in_log(storage: &dyn Storage, dir: &Path, start: u32) -> Result<Ke
 /// Key, value and number of a range delete.
 type RangeInLog = (Vec<u8>, Vec<u8>, SeqNo);
 
-/// The range deletes that will be replayed over a described database. A flush over empty trees
-/// keeps none of them.
-fn ranges_in_log(
-    storage: &dyn Storage,
-    root: &Path,
-    state: &State,
-) -> Result<BTreeMap<PartitionId, Vec<RangeInLog>>> {
-    let mut found = BTreeMap::<_, Vec<RangeInLog>>::new();
+type RangesInLog = BTreeMap<PartitionId, Vec<RangeInLog>>;
+
+/// The part of the log that will be replayed over a described database.
+#[derive(Default)]
+struct Replayable {
+    /// The range deletes. A flush over empty trees keeps none of them.
+    ranges: RangesInLog,
+    /// The last number.
+    last: SeqNo,
+}
+
+fn replayable(storage: &dyn Storage, root: &Path, state: &State) -> Result<Replayable> {
+    let mut found = Replayable::default();
     for number in state.log_start.. {
         let path = log_dir(root).join(segment_name(number));
         if storage.size(&path).is_err() {
@@ -320,11 +339,12 @@ fn ranges_in_log(
         let mut is_sealed = false;
         while let Some(record) = reader.next()? {
             is_sealed = record.header.ops == 0;
+            found.last = record.header.last_seqno();
             for (seqno, op) in record.numbered_ops() {
                 let Ok(op) = op else { break };
                 let is_range = op.tag.kind == Kind::RangeDelete;
                 if is_range && seqno > flushed_through(state, op.partition) {
-                    let ranges = found.entry(op.partition).or_default();
+                    let ranges = found.ranges.entry(op.partition).or_default();
                     ranges.push((op.user_key.to_vec(), op.value.to_vec(), seqno));
                 }
             }
@@ -342,60 +362,65 @@ fn flushed_through(state: &State, partition: PartitionId) -> SeqNo {
 }
 
 /// The first segment to replay: the one that the old manifest names, if it exists. Otherwise the
-/// first of the newest segments that follow one another without a gap.
+/// first of the newest segments that follow one another as one log.
 fn log_start(known: &State, storage: &dyn Storage, dir: &Path) -> Result<u32> {
     let log = log_dir(dir);
-    let files = storage.list(&log).map_err(|e| Error::io("list", &log, e))?;
-    let mut numbers: Vec<u32> = files
-        .iter()
-        .filter_map(|f| segment_number(&f.name))
-        .collect();
-    numbers.sort_unstable();
-    let Some(&last) = numbers.last() else {
-        return Ok(0);
-    };
-    let mut start = last;
-    while start > 0 && numbers.binary_search(&(start - 1)).is_ok() {
+    let names = tables::names(storage, &log)?;
+    let numbers: BTreeSet<u32> = names.iter().filter_map(|it| segment_number(it)).collect();
+    let named = numbers.get(&known.log_start).copied().unwrap_or(0);
+    let mut start = numbers.last().copied().unwrap_or(0);
+    while start > named && numbers.contains(&(start - 1)) && !begins_log(storage, &log, start)? {
         start -= 1;
     }
-    Ok(if numbers.binary_search(&known.log_start).is_ok() {
-        start.max(known.log_start)
-    } else {
-        start
-    })
+    Ok(start)
+}
+
+/// Returns true if a record of a segment says that the log is durable up to the segment's
+/// beginning. A manifest has then begun the log there, though a slot may keep an older one.
+fn begins_log(storage: &dyn Storage, log: &Path, number: u32) -> Result<bool> {
+    let mut reader = SegmentReader::open(storage, &log.join(segment_name(number)), number)?;
+    let beginning = LogPosition {
+        segment: number,
+        offset: 0,
+    };
+    while let Some(record) = reader.next()? {
+        if record.header.known_durable == Some(beginning) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Opens the described database, replaying the log. A log that is refused is kept up to the refused
-/// place. If that is refused, too, nothing of it is kept.
+/// place. If that is refused, too, nothing of it is kept. Returns also the range deletes that were
+/// replayed.
 fn open_over_log(
-    builder: Builder,
-    dir: &Path,
-    known: &State,
+    builder: &Builder,
+    (dir, places): (&Path, &[PathBuf]),
     environment: &Environment,
+    mut state: State,
     report: &mut RepairReport,
-) -> Result<Db> {
-    let (storage, root) = (&*environment.storage, known.places.log_root(dir));
-    let log = log_dir(&root);
-    for keeps_front in [true, false] {
+) -> Result<(Db, RangesInLog)> {
+    let (storage, root) = (&*environment.storage, state.places.log_root(dir));
+    let mut attempts = [true, false].into_iter();
+    loop {
+        let log = replayable(storage, &root, &state)?;
         let refusal = match builder.clone().open() {
-            Err(error) if error.kind() == ErrorKind::Corruption => error,
-            opened => return opened,
+            Ok(db) => {
+                old_log::tell(storage, places, (&state, log.last), report)?;
+                return Ok((db, log.ranges));
+            }
+            Err(error) => error,
         };
-        let replay = manifest::replay(storage, dir)?;
-        let mut state = State::replay(&replay.edits)?;
-        let refused = old_log::Refused::new(&log, &state, &refusal, keeps_front);
-        let last = refused.set_aside(storage, &root.join(LOST), report)?;
-        let has_front = refused.has_front();
-        if last <= SeqNo::OPENED_MAX {
-            let last = last.max(state.last);
-            state.apply(&Change::Numbered { last })?;
-        }
-        if !has_front {
-            state.log_start = 0;
-        }
+        let is_damaged = refusal.kind() == ErrorKind::Corruption;
+        let Some(keeps_front) = attempts.next().filter(|_| is_damaged) else {
+            return Err(refusal);
+        };
+        state = State::replay(&manifest::replay(storage, dir)?.edits)?;
+        old_log::set_aside(storage, &root, &state, (&refusal, keeps_front), report)?;
+        number_above_cuts(storage, places, &mut state)?;
         Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;
     }
-    builder.open()
 }
 
 /// Merges tables into one run of the deepest level, without the entries that range deletes of the

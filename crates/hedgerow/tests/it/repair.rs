@@ -4,10 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use hedgerow::inspect::{Part, Table};
-use hedgerow::io::sim::SimStorage;
+use hedgerow::io::sim::{SimStorage, SplitMix64};
 use hedgerow::{Db, Keyspace, Layout, RepairReport};
 
-use crate::support::{Contents, DIR, builder, contents, files, key, open, put_synced, small};
+use crate::crafted::{self, What};
+use crate::support::{
+    Contents, DIR, builder, contents, files, key, open, put_synced, small, value,
+};
 
 const KEYS: u64 = 300;
 
@@ -269,7 +272,10 @@ fn in_log(disk: &SimStorage, sought: &[u8]) -> (PathBuf, usize) {
 }
 
 fn damage_log(disk: &SimStorage, sought: &[u8]) {
-    let (path, at) = in_log(disk, sought);
+    damage_log_at(disk, in_log(disk, sought));
+}
+
+fn damage_log_at(disk: &SimStorage, (path, at): (PathBuf, usize)) {
     let mut bytes = disk.contents(&path).unwrap();
     bytes[at] ^= 1;
     disk.set_contents(&path, &bytes).unwrap();
@@ -349,5 +355,200 @@ fn a_log_of_several_segments_is_kept_up_to_the_damage() {
         let db = open(&disk);
         db.existing_keyspace("it").unwrap().put("new", "1").unwrap();
         assert!(db.snapshot().unwrap().number() > KEYS);
+    }
+}
+
+fn remove_manifest(disk: &SimStorage) {
+    let manifest = Path::new(DIR).join("MANIFEST");
+    hedgerow::io::Storage::remove(disk, &manifest).unwrap();
+}
+
+#[test]
+fn a_partition_with_only_a_range_delete_is_found_without_a_manifest() {
+    let (disk, _) = subject(true);
+    let db = open(&disk);
+    let keyspace = keyspace(&db, true);
+    let other = db.keyspace("other", Layout::sorted()).unwrap();
+    other.delete_range(key(1)..).unwrap();
+    put_synced(&keyspace, KEYS);
+    let before = contents(&keyspace);
+    let disk = disk.kill();
+    drop((keyspace, other, db));
+    remove_manifest(&disk);
+    let report = repair(&disk);
+    assert_eq!((&report.lost[..], &report.missing[..]), (&[][..], &[][..]));
+    assert_eq!(report.keyspaces_guessed, 2);
+    let found = contents(&open(&disk).existing_keyspace("keyspace-0").unwrap());
+    assert_eq!(found, before);
+}
+
+/// While there is a slot, a recovery keeps the old log in front of the new one.
+#[test]
+fn without_a_manifest_the_newest_log_of_a_slot_is_replayed() {
+    for seed in 0..100 {
+        let mut random = SplitMix64::new(seed);
+        let mut disk = SimStorage::new(seed);
+        let mut expected = Contents::new();
+        for opened in 0..2 + random.below(3) {
+            let db = builder(&disk).log_segment_bytes(4 << 10).open().unwrap();
+            let keyspace = keyspace(&db, true);
+            if opened == 0 {
+                db.create_slot("slot", 1 << 30).unwrap();
+            }
+            for written in 0..1 + random.below(200) {
+                let (key, value) = (key(random.below(100)), value(written));
+                match random.below(8) {
+                    0 if written > 0 => {
+                        keyspace.delete(&key).unwrap();
+                        expected.remove(&key);
+                    }
+                    _ => {
+                        keyspace.put(&key, &value).unwrap();
+                        expected.insert(key, value);
+                    }
+                }
+            }
+            if random.below(2) == 0 {
+                db.sync().unwrap();
+            }
+            if random.below(2) == 0 {
+                db.close().unwrap();
+            }
+            disk = disk.kill();
+        }
+        remove_manifest(&disk);
+        let report = repair(&disk);
+        assert_eq!(report.missing, [], "seed {seed}: {report:?}");
+        let found = contents(&open(&disk).existing_keyspace("keyspace-0").unwrap());
+        assert_eq!(found, expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_range_delete_behind_the_cut_of_the_log_deletes_nothing() {
+    let (disk, mut expected) = subject(true);
+    let db = open(&disk);
+    let keyspace = keyspace(&db, true);
+    put_synced(&keyspace, KEYS);
+    put_synced(&keyspace, KEYS + 1);
+    keyspace.delete_range(key(1)..).unwrap();
+    let disk = disk.kill();
+    drop((keyspace, db));
+    // No operation has this kind, and the checksum of the record is right.
+    for record in crafted::sealed(&disk) {
+        let header = match record.what {
+            What::Log(_) => 32,
+            What::ShortLog(_) => 12,
+            _ => continue,
+        };
+        record.falsify(&disk, |bytes| {
+            if bytes.windows(10).any(|window| window == key(KEYS + 1)) {
+                bytes[header] = 0x0E;
+            }
+        });
+    }
+    let report = repair(&disk);
+    assert_eq!(report.missing.len(), 1, "{report:?}");
+    expected.insert(key(KEYS), value(KEYS));
+    assert_eq!(check(&disk, true, &expected, &report), expected);
+}
+
+/// The log of `keys` synced writes in small segments, with one damaged.
+fn damaged_log(seed: u64, keys: u64, damaged: u64) -> SimStorage {
+    let disk = SimStorage::new(seed);
+    let small_segments = builder(&disk).log_segment_bytes(4 << 10);
+    let db = small_segments.memory_budget(64 << 20).open().unwrap();
+    let keyspace = keyspace(&db, true);
+    (0..keys).for_each(|i| put_synced(&keyspace, i));
+    let disk = disk.kill();
+    damage_log(&disk, &key(damaged));
+    disk
+}
+
+/// The second repair reports what the first one has cut from the log, and gives no number of these
+/// writes again (I27, I43).
+#[test]
+fn a_repair_that_is_killed_leaves_its_report_to_the_next() {
+    let mut killed = 0;
+    for seed in 0..150 {
+        let mut random = SplitMix64::new(seed);
+        let damaged = random.below(KEYS - 20);
+        let disk = damaged_log(seed, KEYS, damaged);
+        let image = disk.kill();
+        let whole = repair(&image);
+        assert!(!whole.missing.is_empty(), "seed {seed}: {whole:?}");
+        disk.crash_after(random.below(image.operations()));
+        if hedgerow::repair_with(builder(&disk)).is_ok() {
+            continue;
+        }
+        let disk = match random.below(2) {
+            0 => disk.crash(),
+            _ => disk.kill(),
+        };
+        // The last steps of the first repair say that its report was given.
+        let is_told = files(&disk, "lost")
+            .iter()
+            .any(|name| name.ends_with(".log"));
+        let report = repair(&disk);
+        let case = format!("seed {seed}: {report:?} after {whole:?}");
+        assert!(is_told || report.missing == whole.missing, "{case}");
+        let is_lost = |path: &PathBuf| report.lost.iter().any(|(it, _)| it == path);
+        assert!(
+            is_told || whole.lost.iter().all(|(it, _)| is_lost(it)),
+            "{case}"
+        );
+        let db = open(&disk);
+        let keyspace = db.existing_keyspace("it").unwrap();
+        let found: Vec<_> = contents(&keyspace).into_keys().collect();
+        assert_eq!(found, (0..damaged).map(key).collect::<Vec<_>>(), "{case}");
+        keyspace.put("new", "1").unwrap();
+        assert!(db.snapshot().unwrap().number() > KEYS, "{case}");
+        assert_eq!(repair_closed(db, &disk).missing, [], "{case}");
+        killed += 1;
+    }
+    assert!(
+        killed > 20,
+        "expected repairs that were killed, found {killed}"
+    );
+}
+
+fn repair_closed(db: Db, disk: &SimStorage) -> RepairReport {
+    db.close().unwrap();
+    repair(disk)
+}
+
+/// Recycled segments wait for their next use under their old names.
+#[test]
+fn segments_below_the_start_of_the_log_are_not_lost() {
+    for damages_header in [false, true] {
+        let disk = SimStorage::new(1);
+        let small_segments = builder(&disk).log_segment_bytes(4 << 10);
+        let db = small_segments.memory_budget(64 << 20).open().unwrap();
+        let keyspace = keyspace(&db, true);
+        (0..KEYS).for_each(|i| put_synced(&keyspace, i));
+        keyspace.flush().unwrap();
+        (KEYS..KEYS + 20).for_each(|i| put_synced(&keyspace, i));
+        let disk = disk.kill();
+        drop((keyspace, db));
+        let (start, _) = in_log(&disk, &key(KEYS));
+        let name = start.file_name().unwrap().to_str().unwrap();
+        assert!(files(&disk, "log").iter().any(|it| it.as_str() < name));
+        match damages_header {
+            true => damage_log_at(&disk, (start.clone(), 0)),
+            false => damage_log(&disk, &key(KEYS + 10)),
+        }
+        let report = repair(&disk);
+        let mut lost = report
+            .lost
+            .iter()
+            .map(|(path, _)| path.file_name().unwrap());
+        assert!(lost.all(|it| it >= name), "{report:?}");
+        assert!(!report.missing.is_empty(), "{report:?}");
+        let kept = contents(&open(&disk).existing_keyspace("it").unwrap());
+        let end = if damages_header { KEYS } else { KEYS + 10 };
+        assert_eq!(
+            kept.into_keys().collect::<Vec<_>>(),
+            (0..end).map(key).collect::<Vec<_>>()
+        );
     }
 }

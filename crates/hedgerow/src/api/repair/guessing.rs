@@ -62,7 +62,7 @@ pub(super) fn guess_partitioning(
     let order = key_order::open(keyspace.layout.order, keyspace.seed);
     let mut keys: Vec<BTreeSet<&[u8]>> = vec![BTreeSet::new(); partitions.len()];
     for (partition, keys) in partitions.iter().zip(&mut keys) {
-        if let Some((smallest, largest)) = log.get(partition) {
+        if let Some(Some((smallest, largest))) = log.get(partition) {
             keys.extend([smallest.as_slice(), largest]);
         }
         // The ends of range tombstones are no keys of the partition.

@@ -1,241 +1,269 @@
-//! A log that recovery refuses: its front is kept, up to the refused place, and the entries that
-//! are missing then are counted.
+//! A log that recovery refuses: its front is kept, up to the refused place. The rest goes into the
+//! directory `lost`, and the entries that are missing then are counted.
+//!
+//! While the repair is under way, a file that was cut from the log is named `NUMBER.log.cut`, then
+//! `NUMBER.log`. So a repair that is started again still finds what was cut, and reports it.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use hedgerow_io::Storage;
 
-use super::RepairReport;
 use super::tables;
 use super::tables::Missing;
+use super::{Keys, LOST, RepairReport, widen};
 use crate::base::durable::sync_dir;
 use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::paths::checkpoint;
+use crate::tree::engine::log_dir;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
 use crate::tree::wal::segment_reader::SegmentReader;
 
+/// The suffix of a file that a repair under way has cut from the log.
+const CUT: &str = ".cut";
 /// The most writes in a byte of the log. LZ4 makes 255 bytes one, and a write has four at least.
 const WRITES_PER_BYTE_MAX: u64 = 64;
 
-/// A log that recovery refuses.
-pub(super) struct Refused<'a> {
-    log: &'a Path,
-    /// Describes the tables.
-    state: &'a State,
-    refusal: &'a Error,
-    /// The refused place, up to which the log is kept.
-    end: Option<LogPosition>,
+/// Moves the log into the directory `lost`, but for what lies before the refused place; all of it,
+/// if the refusal names no place in the log or if `keeps_front` is false. Of the segment with that
+/// place there is a whole copy in `lost`. Segments below the log's start are not part of it: they
+/// stay for recovery to recycle.
+pub(super) fn set_aside(
+    storage: &dyn Storage,
+    root: &Path,
+    state: &State,
+    (refusal, keeps_front): (&Error, bool),
+    report: &mut RepairReport,
+) -> Result<()> {
+    let (log, lost) = (log_dir(root), root.join(LOST));
+    let start = LogPosition {
+        segment: state.log_start,
+        offset: 0,
+    };
+    let place = place_in(&log, refusal).filter(|_| keeps_front);
+    let end = place.unwrap_or(start).max(start);
+    let mut taken: Vec<String> = tables::names(storage, &lost)?;
+    // The segment with the refused place is the first, and the newest of the others is the next: so
+    // a repair that is killed leaves no gap, behind which another log would seem to begin.
+    let mut segments = segments(storage, &log)?;
+    segments.sort_by_key(|(number, _)| (*number != end.segment, Reverse(*number)));
+    for (number, from) in segments {
+        // A log begins with its first segment, even if nothing of that is kept.
+        let is_cut = number == end.segment && (end.offset > 0 || end == start);
+        if number < end.segment || (is_cut && bytes_of(storage, &from)? <= u64::from(end.offset)) {
+            continue;
+        }
+        let name = free_name(&from, &taken);
+        let to = lost.join(format!("{name}{CUT}"));
+        match is_cut {
+            true => cut(storage, &from, &to, end.offset)?,
+            false => tables::rename(storage, &from, &to)?,
+        }
+        report.lost.push((lost.join(&name), refusal.to_string()));
+        taken.push(name);
+    }
+    // Before the manifest says that the rest is all of the log.
+    sync_dir(storage, &lost)?;
+    sync_dir(storage, &log)
 }
 
-impl<'a> Refused<'a> {
-    /// With `keeps_front`, the log is kept up to the refused place, if the refusal names one.
-    pub(super) fn new(
-        log: &'a Path,
-        state: &'a State,
-        refusal: &'a Error,
-        keeps_front: bool,
-    ) -> Refused<'a> {
-        let path = refusal.path().filter(|path| path.parent() == Some(log));
-        let name = path.and_then(Path::file_name).and_then(OsStr::to_str);
-        let end = name.and_then(segment_number).map(|segment| LogPosition {
-            segment,
-            offset: refusal.offset().unwrap_or(0) as u32,
-        });
-        let start = LogPosition {
-            segment: state.log_start,
-            offset: 0,
-        };
-        Refused {
-            log,
-            state,
-            refusal,
-            end: end.filter(|end| keeps_front && *end > start),
-        }
-    }
+/// The place in the log that a refusal names.
+fn place_in(log: &Path, refusal: &Error) -> Option<LogPosition> {
+    let path = refusal.path().filter(|path| path.parent() == Some(log))?;
+    let name = path.file_name().and_then(OsStr::to_str)?;
+    Some(LogPosition {
+        segment: segment_number(name)?,
+        offset: refusal.offset().unwrap_or(0) as u32,
+    })
+}
 
-    /// Returns true if there is something before the refused place.
-    pub(super) fn has_front(&self) -> bool {
-        self.end.is_some()
-    }
+/// The segments in a directory, with their numbers.
+fn segments(storage: &dyn Storage, log: &Path) -> Result<Vec<(u32, PathBuf)>> {
+    let names = tables::names(storage, log)?.into_iter();
+    let numbered = names.filter_map(|name| Some((segment_number(&name)?, log.join(name))));
+    Ok(numbered.collect())
+}
 
-    /// Moves the log into the directory `lost`, but for what lies before the refused place. Of the
-    /// segment that has it there is a whole copy in `lost`. Reports the missing entries. Returns a
-    /// number above all that the missing writes may have (I43).
-    pub(super) fn set_aside(
-        &self,
-        storage: &dyn Storage,
-        lost: &Path,
-        report: &mut RepairReport,
-    ) -> Result<SeqNo> {
-        let segments = self.segments(storage);
-        let ends = segments.iter().filter_map(|(_, it)| it.as_ref()?.numbers);
-        let ends = ends.map(|(_, next)| next);
-        let valid = ends.filter(|next| *next <= SeqNo::OPENED_MAX);
-        let mut above = valid.max().unwrap_or_default();
-        let mut missing = self.missing(&segments);
-        let mut kept = tables::names(storage, lost)?;
-        for name in tables::names(storage, self.log)? {
-            let number = segment_number(&name);
-            if number.is_some_and(|number| self.is_before(number)) {
-                continue;
-            }
-            // An earlier repair may have kept a segment of this number.
-            let others = (1..).map(|i| format!("{name}.{i}"));
-            let mut names = [name.clone()].into_iter().chain(others);
-            let free = names.find(|it| !kept.contains(it)).unwrap_or_default();
-            let (from, to) = (self.log.join(&name), lost.join(&free));
-            let bytes = storage.size(&from);
-            let bytes = bytes.map_err(|e| Error::io("find", &from, e))?;
-            above.0 = above
-                .0
-                .saturating_add(bytes.saturating_mul(WRITES_PER_BYTE_MAX));
-            match self
-                .end
-                .filter(|end| number == Some(end.segment) && end.offset > 0)
-            {
-                Some(end) => cut(storage, &from, &to, end.offset)?,
-                None => tables::rename(storage, &from, &to)?,
-            }
-            kept.push(free);
-            report.lost.push((to.clone(), self.refusal.to_string()));
-            let found = missing.remove(&from);
-            report
-                .missing
-                .extend(found.map(|it| Missing { path: to, ..it }));
-        }
-        // Before the manifest says that the rest is all of the log.
-        sync_dir(storage, lost)?;
-        sync_dir(storage, self.log)?;
-        Ok(above)
+/// A name for a segment that is not taken: an earlier repair may have kept one of its number.
+fn free_name(segment: &Path, taken: &[String]) -> String {
+    let name = segment.file_name().unwrap_or_default().to_string_lossy();
+    let is_taken = |free: &str| {
+        let mut names = taken.iter().map(|it| it.strip_suffix(CUT).unwrap_or(it));
+        names.any(|it| it == free)
+    };
+    let mut free = name.to_string();
+    let mut copies = 0;
+    while is_taken(&free) {
+        copies += 1;
+        free = format!("{name}.{copies}");
     }
-
-    /// Returns true for a segment that is kept whole.
-    fn is_before(&self, number: u32) -> bool {
-        self.end
-            .is_some_and(|end| (self.state.log_start..end.segment).contains(&number))
-    }
-
-    /// The segments that are not kept whole, in the order of their numbers; `None` if one cannot be
-    /// read.
-    fn segments(&self, storage: &dyn Storage) -> Vec<(PathBuf, Option<Segment>)> {
-        let files = tables::names(storage, self.log).unwrap_or_default();
-        let mut numbers: Vec<(u32, PathBuf)> = files
-            .iter()
-            .filter_map(|name| Some((segment_number(name)?, self.log.join(name))))
-            .filter(|(number, _)| !self.is_before(*number))
-            .collect();
-        numbers.sort_unstable();
-        let read = numbers.iter().map(|(number, path)| {
-            let end = self.end.filter(|end| end.segment == *number);
-            let kept_bytes = end.map_or(0, |end| end.offset);
-            let read = segment(storage, (*number, path), kept_bytes, self.state).ok();
-            (path.clone(), read)
-        });
-        read.collect()
-    }
-
-    fn missing(&self, segments: &[(PathBuf, Option<Segment>)]) -> BTreeMap<PathBuf, Missing> {
-        let mut missing = BTreeMap::new();
-        for (at, (path, segment)) in segments.iter().enumerate() {
-            let next = segments.get(at + 1).and_then(|(_, next)| next.as_ref());
-            let found = match segment {
-                Some(segment) => segment.missing(next, self.state, self.refusal),
-                None => Some(Missing::unknown(path.clone())),
-            };
-            missing.extend(found.map(|found| (path.clone(), found)));
-        }
-        missing
-    }
+    free
 }
 
 /// Gives a segment a second name, then cuts it. A crash leaves it whole or cut, and whole under the
 /// other name.
 fn cut(storage: &dyn Storage, segment: &Path, to: &Path, bytes: u32) -> Result<()> {
+    let front = segment.with_extension("front");
+    match storage.remove(&front) {
+        // One that was killed may have left it.
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("remove", &front, e));
+        }
+        _ => checkpoint::copy(storage, segment, &front, u64::from(bytes))?,
+    }
     checkpoint::link_or_copy(storage, segment, to)?;
     sync_dir(storage, to.parent().unwrap_or(to))?;
-    let front = segment.with_extension("front");
-    checkpoint::copy(storage, segment, &front, u64::from(bytes))?;
     tables::rename(storage, &front, segment)
 }
 
-/// The contents of one segment.
-struct Segment {
-    path: PathBuf,
-    /// The number of the first readable record, and that after the last one.
-    numbers: Option<(SeqNo, SeqNo)>,
-    /// The entries that no table has, behind what is kept, and their smallest and largest key.
-    entries: u64,
-    keys: Option<(Vec<u8>, Vec<u8>)>,
+/// Returns a number above all that the writes which were cut from the log may have (I43).
+pub(super) fn numbers_end(storage: &dyn Storage, places: &[PathBuf]) -> Result<SeqNo> {
+    let mut end = SeqNo(0);
+    let mut bytes = 0_u64;
+    for (number, path) in cuts(storage, places)? {
+        bytes = bytes.saturating_add(bytes_of(storage, &path)?);
+        let read = Segment::read(storage, (number, &path), &State::default(), SeqNo(0));
+        let next = read.ok().and_then(|it| it.numbers).map(|(_, next)| next);
+        end = end.max(
+            next.filter(|next| *next <= SeqNo::OPENED_MAX)
+                .unwrap_or_default(),
+        );
+    }
+    end.0 = end
+        .0
+        .saturating_add(bytes.saturating_mul(WRITES_PER_BYTE_MAX));
+    Ok(end)
 }
 
-fn segment(
+/// Reports what was cut from the log, by this repair and by earlier ones that did not end. Its
+/// front is kept up to the number `kept`; `state` describes the tables.
+pub(super) fn tell(
     storage: &dyn Storage,
-    (number, path): (u32, &Path),
-    kept_bytes: u32,
-    state: &State,
-) -> Result<Segment> {
-    let mut reader = SegmentReader::open(storage, path, number)?;
-    let mut segment = Segment {
-        path: path.to_path_buf(),
-        numbers: None,
-        entries: 0,
-        keys: None,
-    };
-    while let Some(record) = reader.next()? {
-        let header = record.header;
-        let next = SeqNo(header.first_seqno.0.saturating_add(u64::from(header.ops)));
-        let (first, _) = *segment.numbers.get_or_insert((header.first_seqno, next));
-        segment.numbers = Some((first, next));
-        if record.offset < kept_bytes {
-            continue;
-        }
-        for (seqno, op) in record.numbered_ops() {
-            let op = op?;
-            // Nobody misses the writes to a mark, or to a partition that was dropped.
-            let tree = state.trees.get(&op.partition);
-            if tree.is_none_or(|tree| tree.flushed_through >= seqno) {
-                continue;
-            }
-            segment.entries += 1;
-            let key = op.user_key;
-            let (smallest, largest) = segment
-                .keys
-                .get_or_insert_with(|| (key.to_vec(), key.to_vec()));
-            if key < smallest.as_slice() {
-                *smallest = key.to_vec();
-            } else if key > largest.as_slice() {
-                *largest = key.to_vec();
-            }
+    places: &[PathBuf],
+    (state, kept): (&State, SeqNo),
+    report: &mut RepairReport,
+) -> Result<()> {
+    let read = cuts(storage, places)?.into_iter().map(|(number, path)| {
+        let segment = Segment::read(storage, (number, &path), state, kept).ok();
+        (number, path.with_extension(""), segment)
+    });
+    let mut cut: Vec<(u32, PathBuf, Option<Segment>)> = read.collect();
+    for (_, path, _) in &cut {
+        if !report.lost.iter().any(|(told, _)| told == path) {
+            let reason = "cut from the log by a repair that did not end".to_owned();
+            report.lost.push((path.clone(), reason));
         }
     }
-    Ok(segment)
+    // A segment that is cut again was whole the first time. Numbers are never used twice, so the
+    // first one tells that it is the same segment.
+    let first = |it: &(u32, PathBuf, Option<Segment>)| Some(it.2.as_ref()?.numbers?.0);
+    cut.dedup_by(|again, whole| first(whole).is_some() && first(again) == first(whole));
+    for (at, (_, path, segment)) in cut.iter().enumerate() {
+        let next = cut.get(at + 1).and_then(first);
+        let missing = match segment {
+            Some(segment) => segment.missing(path, next),
+            None => Some(Missing::unknown(path.clone())),
+        };
+        report.missing.extend(missing);
+    }
+    Ok(())
+}
+
+/// Gives the files that were cut from the log the names that they keep.
+pub(super) fn put_away(storage: &dyn Storage, places: &[PathBuf]) -> Result<()> {
+    for (_, path) in cuts(storage, places)? {
+        tables::rename(storage, &path, &path.with_extension(""))?;
+    }
+    let mut lost = places.iter().map(|place| place.join(LOST));
+    lost.try_for_each(|lost| sync_dir(storage, &lost))
+}
+
+/// The files that were cut from the log, with the numbers of their segments, in their order. Of one
+/// number the first that was cut is the first.
+fn cuts(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<(u32, PathBuf)>> {
+    let mut cuts = Vec::new();
+    for lost in places.iter().map(|place| place.join(LOST)) {
+        for name in tables::names(storage, &lost)? {
+            let segment = name.strip_suffix(CUT).and_then(|name| name.get(..12));
+            let number = segment.and_then(segment_number);
+            cuts.extend(number.map(|number| (number, lost.join(&name))));
+        }
+    }
+    cuts.sort_by_key(|(number, path)| (*number, path.as_os_str().len()));
+    Ok(cuts)
+}
+
+fn bytes_of(storage: &dyn Storage, path: &Path) -> Result<u64> {
+    let bytes = storage.size(path);
+    bytes.map_err(|e| Error::io("find", path, e))
+}
+
+/// The contents of a file that was cut from the log.
+struct Segment {
+    /// The number of the first readable record, and that after the last one.
+    numbers: Option<(SeqNo, SeqNo)>,
+    /// The last readable record is the seal.
+    is_sealed: bool,
+    /// Unreadable records follow the last readable one.
+    is_damaged: bool,
+    /// The entries that neither a table nor the kept front has, and their smallest and largest key.
+    entries: u64,
+    keys: Keys,
 }
 
 impl Segment {
-    /// The entries lost with this segment. Unreadable records may follow the last readable one. In
-    /// the segment that recovery refused they do, unless the next segment begins with the next
-    /// number. In any other segment they do if the next segment begins with a later number that no
-    /// table has.
-    fn missing(&self, next: Option<&Segment>, state: &State, refusal: &Error) -> Option<Missing> {
-        let in_tables = state.trees.values().map(|tree| tree.flushed_through).max();
-        let end = self.numbers.map(|(_, next)| next);
-        let next_begin = next.and_then(|next| next.numbers).map(|(first, _)| first);
-        let has_more = match refusal.path() == Some(&self.path) {
-            true => end.is_none() || end != next_begin,
-            false => next_begin.is_some_and(|begin| {
-                end.is_none_or(|end| begin > end)
-                    && Some(SeqNo(begin.0.saturating_sub(1))) > in_tables
-            }),
+    fn read(
+        storage: &dyn Storage,
+        (number, path): (u32, &Path),
+        state: &State,
+        kept: SeqNo,
+    ) -> Result<Segment> {
+        let mut reader = SegmentReader::open(storage, path, number)?;
+        let mut segment = Segment {
+            numbers: None,
+            is_sealed: false,
+            is_damaged: false,
+            entries: 0,
+            keys: None,
         };
+        while let Some(record) = reader.next()? {
+            let header = record.header;
+            let next = SeqNo(header.first_seqno.0.saturating_add(u64::from(header.ops)));
+            let (first, _) = *segment.numbers.get_or_insert((header.first_seqno, next));
+            segment.numbers = Some((first, next));
+            segment.is_sealed = header.ops == 0;
+            for (seqno, op) in record.numbered_ops() {
+                let Ok(op) = op else {
+                    segment.is_damaged = true;
+                    break;
+                };
+                // Nobody misses the writes to a mark, or to a partition that was dropped.
+                let tree = state.trees.get(&op.partition);
+                if tree.is_some_and(|tree| seqno > kept.max(tree.flushed_through)) {
+                    segment.entries += 1;
+                    widen(&mut segment.keys, op.user_key);
+                }
+            }
+        }
+        let end = reader.position().offset;
+        segment.is_damaged |= !segment.is_sealed && reader.scan_for_valid(end)?.is_some();
+        Ok(segment)
+    }
+
+    /// The entries missing with this segment. There are unreadable ones if records follow the last
+    /// readable one, or if the segment has no seal and the next one begins with a later number.
+    fn missing(&self, path: &Path, next: Option<SeqNo>) -> Option<Missing> {
+        let end = self.numbers.map(|(_, next)| next);
+        let has_more = self.is_damaged || (!self.is_sealed && next.is_some() && end != next);
         let ranges = self.keys.iter().map(|(from, to)| from.clone()..=to.clone());
         (has_more || self.entries > 0).then(|| Missing {
             entries: (!has_more).then_some(self.entries),
             ranges: ranges.collect(),
-            ..Missing::unknown(self.path.clone())
+            ..Missing::unknown(path.to_path_buf())
         })
     }
 }
