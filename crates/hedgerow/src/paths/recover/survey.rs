@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use hedgerow_io::Storage;
+use hedgerow_io::{DirEntry, Storage};
 
 use crate::base::entry::{LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
@@ -68,11 +68,13 @@ impl Survey {
 pub(super) fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result<Survey> {
     check_tables(storage, dir, state)?;
     let log = log_dir(&state.places.log_root(dir));
-    let mut numbers = segments_in(storage, &log)?;
+    let files = storage.list(&log);
+    let mut numbers = segments_of(files.map_err(|e| Error::io("list", &log, e))?);
     // Also the place where a log was about to begin when a crash came.
     let mut highest = numbers.iter().max().copied();
     for (_, place) in state.places.all(dir) {
-        highest = highest.max(segments_in(storage, &log_dir(&place))?.into_iter().max());
+        let there = segments_of(files_in(storage, &log_dir(&place))?);
+        highest = highest.max(there.into_iter().max());
     }
     let next_segment = highest.map_or(1, |n| n + 1).max(state.log_start + 1);
     numbers.retain(|&n| n >= state.log_start);
@@ -127,11 +129,19 @@ fn check_last(in_tables: SeqNo, state: &State) -> Result<()> {
     )))
 }
 
-/// The numbers of the segments in a directory.
-fn segments_in(storage: &dyn Storage, dir: &Path) -> Result<Vec<u32>> {
-    let files = storage.list(dir).map_err(|e| Error::io("list", dir, e))?;
+/// The files of a directory that may be empty. A missing one has none: copies of a database often
+/// lack its empty directories.
+fn files_in(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
+    match storage.list(dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        files => files.map_err(|e| Error::io("list", dir, e)),
+    }
+}
+
+/// The numbers of the segments among the files of a directory.
+fn segments_of(files: Vec<DirEntry>) -> Vec<u32> {
     let numbers = files.iter().filter_map(|file| segment_number(&file.name));
-    Ok(numbers.collect())
+    numbers.collect()
 }
 
 /// Reads the records up to the first bad one. Returns the index of its segment.
@@ -209,9 +219,7 @@ fn check_partitions(record: &Record<'_>, state: &State) -> Result<()> {
 fn check_tables(storage: &dyn Storage, dir: &Path, state: &State) -> Result<()> {
     let mut sizes = HashMap::new();
     for (place, dir) in state.places.all(dir) {
-        let tables = tables_dir(&dir);
-        let files = storage.list(&tables);
-        for file in files.map_err(|e| Error::io("list", &tables, e))? {
+        for file in files_in(storage, &tables_dir(&dir))? {
             if let Some(number) = table_number(&file.name) {
                 sizes.insert((place, TableId(number)), file.bytes);
             }
