@@ -10,11 +10,13 @@ version=$2 abi=$3 about=$4
 arch=$(dpkg --print-architecture)
 name=libhedgerow$abi
 
-# The files of each package, and their licences.
+# The files of each package, their licences, and those of the crates that are linked in.
+"$here/../../packaging/notices" "$here/../Cargo.toml" hedgerow-c hedgerow-leveldb >third-party-notices.txt
 mkdir -p "$name/DEBIAN" libhedgerow-dev/DEBIAN
 for package in "$name" libhedgerow-dev; do
   mkdir -p "$package/usr/share/doc/$package"
   cat "$here"/../../LICENSE-MIT "$here"/../../LICENSE-APACHE >"$package/usr/share/doc/$package/copyright"
+  cp third-party-notices.txt "$package/usr/share/doc/$package"
 done
 (cd all && find . -name 'lib*.so.*' -exec cp --parents -P {} "../$name" \;)
 (cd all && find . \( -type f -o -type l \) ! -name 'lib*.so.*' -exec cp --parents -P {} ../libhedgerow-dev \;)

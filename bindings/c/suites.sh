@@ -65,6 +65,8 @@ suite_package() {
   touch "$root/var/lib/dpkg/status"
   dpkg --root="$root" --force-depends --force-not-root --install "$build"/debian/*.deb >"$work/dpkg" 2>&1 ||
     { cat "$work/dpkg"; exit 1; }
+  grep -q '^lz4_flex 0' "$root/usr/share/doc/libhedgerow0/third-party-notices.txt"
+  grep -q '^lz4_flex 0' "$root/usr/share/doc/libhedgerow-dev/third-party-notices.txt"
   local libraries
   libraries=$(dirname "$(find "$root/usr/lib" -name libhedgerow.so.0)")
   export PKG_CONFIG_LIBDIR=$libraries/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root

@@ -1,7 +1,7 @@
 'use strict'
 
-// Makes the packages for npm in dist/: hedgerow-level, and the prebuilt library of this platform.
-// Then it runs the example with both, as installed.
+// Makes the packages for npm in dist/: hedgerow-level, and the prebuilt library of this platform with
+// the notices of the crates that are linked into it. Then it runs the example with both, as installed.
 
 const { execFileSync } = require('child_process')
 const fs = require('fs')
@@ -40,7 +40,11 @@ function main () {
   const library = path.join(scratch, 'hedgerow.node')
   fs.copyFileSync(path.join(folder, 'hedgerow.node'), library)
   run('strip', ['-S', library])
-  const licenses = ['LICENSE-APACHE', 'LICENSE-MIT'].map(it => [path.join(folder, '../..', it), it])
+  const root = path.join(folder, '../..')
+  const licenses = ['LICENSE-APACHE', 'LICENSE-MIT'].map(it => [path.join(root, it), it])
+  const notices = path.join(scratch, 'third-party-notices.txt')
+  const linked = run(path.join(root, 'packaging/notices'), [path.join(root, 'bindings/Cargo.toml'), 'hedgerow-node'], folder)
+  fs.writeFileSync(notices, linked)
 
   const native = pack(path.join(scratch, 'native'), {
     name: nativePackage,
@@ -51,7 +55,7 @@ function main () {
     main: 'hedgerow.node',
     os: [process.platform],
     cpu: [process.arch]
-  }, [[library, 'hedgerow.node'], ...licenses])
+  }, [[library, 'hedgerow.node'], [notices, 'third-party-notices.txt'], ...licenses])
 
   const optionalDependencies = Object.fromEntries(platforms.map(it => [`${name}-${it}`, version]))
   const script = pack(path.join(scratch, 'script'), {
