@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use hedgerow_bench::{Result, report};
+use hedgerow_bench::{Result, add_commit, report};
 use serde_json::{Value, json};
 
 use crate::flags::Flags;
@@ -189,6 +189,7 @@ impl Run {
 
     /// Writes a line of results, with what every one of them has.
     fn keep(&mut self, mut result: Value) -> Result<()> {
+        add_commit(&mut result);
         result["machine"] = self.machine.clone();
         result["memory_limit"] = json!(self.limit);
         Ok(writeln!(self.out.1, "{result}")?)

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use hedgerow::{Db, Durability, Keyspace, Layout};
-use hedgerow_bench::Result;
+use hedgerow_bench::{Result, add_commit};
 use redb::{Database, TableDefinition};
 use serde_json::json;
 
@@ -93,7 +93,7 @@ impl Queue {
             Which::Redb => crate::locked_version("redb"),
             _ => crate::locked_version("hedgerow"),
         };
-        let row = json!({
+        let mut row = json!({
             "version": version,
             "store": format!("{:?}", self.store).to_lowercase(),
             "jobs": self.jobs,
@@ -103,6 +103,7 @@ impl Queue {
             "first_per_s": first,
             "all_per_s": all,
         });
+        add_commit(&mut row);
         writeln!(std::io::stdout(), "{row}")?;
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use fjall::Readable;
 use hedgerow::io::ReadMode;
 use hedgerow::{Compression, Db, Design, Durability, Keyspace, Layout};
-use hedgerow_bench::{OpenOptions, Result};
+use hedgerow_bench::{OpenOptions, Result, add_commit};
 use serde_json::json;
 
 use crate::rocksdb::Transactions as RocksTransactions;
@@ -159,7 +159,7 @@ impl Transactions {
             Which::Fjall => crate::locked_version("fjall"),
             _ => crate::locked_version("hedgerow"),
         };
-        let row = json!({
+        let mut row = json!({
             "version": version,
             "store": clap::ValueEnum::to_possible_value(&store).map(|it| it.get_name().to_owned()),
             "workload": format!("{workload:?}").to_lowercase(),
@@ -175,6 +175,7 @@ impl Transactions {
             "memory_budget": self.memory,
             "machine": machine::describe(&self.dir)?,
         });
+        add_commit(&mut row);
         writeln!(std::io::stdout(), "{row}")?;
         Ok(())
     }

@@ -18,6 +18,7 @@ mod records;
 mod zipfian;
 
 // Measurements.
+mod commit;
 mod latency;
 mod median;
 mod outcome;
@@ -34,6 +35,7 @@ pub mod report;
 mod hedgerow_store;
 mod store;
 
+pub use commit::add_commit;
 pub use hedgerow_store::HedgerowStore;
 pub use median::median;
 pub use permutation::mix;

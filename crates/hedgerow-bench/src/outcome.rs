@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::commit::add_commit;
 use crate::process;
 use crate::store::{Counters, Description, Store};
 use crate::threads::Done;
@@ -57,7 +58,7 @@ impl Findings {
             .stalled
             .zip(self.ended.counters.stalled);
         let storage = self.before.storage.zip(self.after.storage);
-        json!({
+        let mut result = json!({
             "workload": self.workload.name(),
             "store": self.store.name,
             "version": self.store.version,
@@ -95,7 +96,9 @@ impl Findings {
             "settle_cpu_seconds": self.settle_cpu_seconds,
             "memory": self.memory(),
             "settings": self.settings(),
-        })
+        });
+        add_commit(&mut result);
+        result
     }
 
     fn grown(&self, counter: impl Fn(&Counters) -> Option<u64>) -> Option<u64> {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -134,6 +135,30 @@ fn names(value: &Value) -> Vec<String> {
     value.as_object().unwrap().keys().cloned().collect()
 }
 
+/// The commit that is checked out. `None` outside of a checkout: a package has no build script.
+fn head() -> Option<String> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    if !dir.join("build.rs").exists() {
+        return None;
+    }
+    let mut git = Command::new("git");
+    let output = git.args(["rev-parse", "HEAD"]).current_dir(dir).output();
+    let output = output.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_result_names_the_commit_of_its_build() {
+    let results = run(hedgerow(), settings(), &[Workload::FillRandom]).unwrap();
+    let Some(head) = head() else {
+        assert_eq!(results[0].get("commit"), None);
+        return;
+    };
+    let commit = results[0]["commit"].as_str().unwrap();
+    let hash = commit.strip_suffix("-dirty").unwrap_or(commit);
+    assert!(hash.len() >= 7 && head.starts_with(hash), "{commit}");
+}
+
 #[test]
 fn a_result_has_every_field() {
     let workloads = [
@@ -142,7 +167,9 @@ fn a_result_has_every_field() {
         Workload::SeekRandom,
     ];
     for result in run(hedgerow(), settings(), &workloads).unwrap() {
-        assert_eq!(names(&result), sorted(FIELDS));
+        let mut found = names(&result);
+        found.retain(|name| name != "commit");
+        assert_eq!(found, sorted(FIELDS));
         assert_eq!(
             names(&result["latency_us"]),
             sorted("p50 p95 p99 p999 p9999 max")

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hedgerow::advisor::Device;
 use hedgerow::io::ReadMode;
 use hedgerow_bench::device::profile;
-use hedgerow_bench::{Open, Result, read_results, report};
+use hedgerow_bench::{Open, Result, add_commit, read_results, report};
 use serde_json::Value;
 
 use crate::experiments::{EXPERIMENTS, Engine, Paper, Runner, Size, Step, Trial, summary};
@@ -131,6 +131,7 @@ impl Arguments {
             let mut begun =
                 |trial: &Trial, step: &Step| eprintln!("{}: {}", trial.label(), step.name);
             paper.run(&size, number, &runner, &mut begun, &mut |mut row| {
+                add_commit(&mut row);
                 if let Some(machine) = &setting.machine {
                     row["machine"] = machine.clone();
                 }

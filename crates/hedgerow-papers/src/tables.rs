@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{Write as _, stdout};
 
 use hedgerow::advisor::Device;
-use hedgerow_bench::Result;
+use hedgerow_bench::{Result, add_commit};
 use serde_json::{Value, json};
 
 use crate::arguments::find_device;
@@ -42,10 +42,11 @@ impl Arguments {
     /// A device that is none; an error of standard output.
     pub fn run(&self) -> Result<()> {
         let mut text = String::new();
-        let object = match self.table {
+        let mut object = match self.table {
             Table::Slimdb => slimdb(&find_device(self.device.as_deref())?, &mut text)?,
             Table::Autumn => autumn(&mut text)?,
         };
+        add_commit(&mut object);
         match self.json {
             true => writeln!(stdout(), "{object}")?,
             false => write!(stdout(), "{text}")?,
