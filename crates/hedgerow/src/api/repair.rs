@@ -234,6 +234,9 @@ fn describe(
     number_above(known, tables, &log, next_table, &mut state)?;
     number_above_cuts(storage, &places, &mut state)?;
     state.apply(&Change::LogStart { segment: log_start })?;
+    // A clean close has noted the end of the log: one that ends before it is damaged.
+    let closed = known.closed.filter(|_| log_start == known.log_start);
+    state.closed = closed.map(|(end, _)| (end, state.last));
     Ok(state)
 }
 
@@ -417,6 +420,7 @@ fn open_over_log(
             return Err(refusal);
         };
         state = State::replay(&manifest::replay(storage, dir)?.edits)?;
+        state.closed = None;
         old_log::set_aside(storage, &root, &state, (&refusal, keeps_front), report)?;
         number_above_cuts(storage, places, &mut state)?;
         Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;

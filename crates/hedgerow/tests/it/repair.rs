@@ -291,7 +291,6 @@ fn a_damaged_log_is_kept_up_to_the_damage() {
     for i in 1..=20 {
         put_synced(&keyspace, i);
     }
-    // A crash: with a clean close tables would have all of it.
     let disk = disk.kill();
     drop((keyspace, db));
     damage_log(&disk, &key(9));
@@ -311,6 +310,39 @@ fn a_damaged_log_is_kept_up_to_the_damage() {
     );
     let report = repair(&disk);
     assert!(report.missing.is_empty(), "{report:?}");
+}
+
+/// Nothing in the log says that these records are durable: only the note of the clean close does.
+#[test]
+fn damage_in_the_log_of_a_closed_database_is_told() {
+    const KEYS: u64 = 20;
+    let disk = SimStorage::new(1);
+    let db = open(&disk);
+    let keyspace = keyspace(&db, true);
+    (0..KEYS).for_each(|i| keyspace.put(key(i), value(i)).unwrap());
+    db.close().unwrap();
+    let (log, _) = in_log(&disk, &key(0));
+    let whole = disk.contents(&log).unwrap();
+    let used = whole.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    let flipped = (0..used).step_by(7).chain([used - 1]).map(|at| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        bytes
+    });
+    for damaged in flipped.chain([Vec::new()]) {
+        let disk = disk.kill();
+        disk.set_contents(&log, &damaged).unwrap();
+        let report = repair(&disk);
+        let [missing] = &report.missing[..] else {
+            panic!("{report:?}");
+        };
+        assert_eq!(missing.entries, None, "nobody can tell what came behind");
+        assert_eq!(disk.contents(&missing.path).unwrap(), damaged);
+        let kept = contents(&open(&disk).existing_keyspace("it").unwrap());
+        let count = kept.len() as u64;
+        assert!(count < KEYS, "{report:?}");
+        assert!(kept.into_keys().eq((0..count).map(key)), "{report:?}");
+    }
 }
 
 /// The key of the first record of the second segment.

@@ -54,7 +54,7 @@ pub(super) fn set_aside(
     for (number, from) in segments {
         // A log begins with its first segment, even if nothing of that is kept.
         let is_cut = number == end.segment && (end.offset > 0 || end == start);
-        if number < end.segment || (is_cut && bytes_of(storage, &from)? <= u64::from(end.offset)) {
+        if number < end.segment {
             continue;
         }
         let name = free_name(&from, &taken);
@@ -165,7 +165,8 @@ pub(super) fn tell(
     for (at, (_, path, segment)) in cut.iter().enumerate() {
         let next = cut.get(at + 1).and_then(first);
         let missing = match segment {
-            Some(segment) => segment.missing(path, next),
+            // Recovery has refused the first one, since something is unreadable there.
+            Some(segment) => segment.missing(path, next, at == 0),
             None => Some(Missing::unknown(path.clone())),
         };
         report.missing.extend(missing);
@@ -249,16 +250,18 @@ impl Segment {
                 }
             }
         }
-        let end = reader.position().offset;
-        segment.is_damaged |= !segment.is_sealed && reader.scan_for_valid(end)?.is_some();
+        let end = u64::from(reader.position().offset);
+        segment.is_damaged |= !segment.is_sealed && reader.find_valid(end + 1)?.is_some();
         Ok(segment)
     }
 
-    /// The entries missing with this segment. There are unreadable ones if records follow the last
-    /// readable one, or if the segment has no seal and the next one begins with a later number.
-    fn missing(&self, path: &Path, next: Option<SeqNo>) -> Option<Missing> {
+    /// The entries missing with this segment. There are unreadable ones if recovery has refused it,
+    /// if records follow the last readable one, or if it has no seal and the next segment begins
+    /// with a later number.
+    fn missing(&self, path: &Path, next: Option<SeqNo>, is_refused: bool) -> Option<Missing> {
         let end = self.numbers.map(|(_, next)| next);
-        let has_more = self.is_damaged || (!self.is_sealed && next.is_some() && end != next);
+        let has_gap = !self.is_sealed && next.is_some() && end != next;
+        let has_more = is_refused || self.is_damaged || has_gap;
         let ranges = self.keys.iter().map(|(from, to)| from.clone()..=to.clone());
         (has_more || self.entries > 0).then(|| Missing {
             entries: (!has_more).then_some(self.entries),
