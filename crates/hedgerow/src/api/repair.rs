@@ -271,9 +271,8 @@ fn number_above(
 
 /// Sets the last number above all that may have been cut from the log.
 fn number_above_cuts(storage: &dyn Storage, places: &[PathBuf], state: &mut State) -> Result<()> {
-    let last = old_log::numbers_end(storage, places)?;
+    let last = old_log::numbers_end(storage, places, state.last)?;
     if last <= SeqNo::OPENED_MAX {
-        let last = last.max(state.last);
         state.apply(&Change::Numbered { last })?;
     }
     Ok(())

@@ -312,6 +312,29 @@ fn a_damaged_log_is_kept_up_to_the_damage() {
     assert!(report.missing.is_empty(), "{report:?}");
 }
 
+/// The first repair leaves a number that is larger than the second one could derive from the size
+/// of what it cuts (I43).
+#[test]
+fn numbers_that_nothing_tells_are_not_given_again() {
+    let mut disk = SimStorage::new(1);
+    for round in 0..3 {
+        let db = open(&disk);
+        let keyspace = keyspace(&db, true);
+        (0..10).for_each(|i| put_synced(&keyspace, 100 * round + i));
+        let before = db.snapshot().unwrap().number();
+        disk = disk.kill();
+        let (log, _) = in_log(&disk, &key(100 * round));
+        damage_log_at(&disk, (log, 0));
+        let report = repair(&disk);
+        assert_eq!(report.missing.len(), 1, "{report:?}");
+        let db = open(&disk);
+        db.existing_keyspace("it").unwrap().put("new", "1").unwrap();
+        let after = db.snapshot().unwrap().number();
+        assert!(after > before, "round {round}: {after} after {before}");
+        db.close().unwrap();
+    }
+}
+
 /// Nothing in the log says that these records are durable: only the note of the clean close does.
 #[test]
 fn damage_in_the_log_of_a_closed_database_is_told() {

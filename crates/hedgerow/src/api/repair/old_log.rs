@@ -120,9 +120,10 @@ fn cut(storage: &dyn Storage, segment: &Path, to: &Path, bytes: u32) -> Result<(
     tables::rename(storage, &front, segment)
 }
 
-/// Returns a number above all that the writes which were cut from the log may have (I43).
-pub(super) fn numbers_end(storage: &dyn Storage, places: &[PathBuf]) -> Result<SeqNo> {
-    let mut end = SeqNo(0);
+/// Returns a number above all that the writes which were cut from the log may have (I43). They come
+/// after `last`, unless they are readable.
+pub(super) fn numbers_end(storage: &dyn Storage, places: &[PathBuf], last: SeqNo) -> Result<SeqNo> {
+    let mut end = last;
     let mut bytes = 0_u64;
     for (number, path) in cuts(storage, places)? {
         bytes = bytes.saturating_add(bytes_of(storage, &path)?);
