@@ -19,7 +19,7 @@
 //! One case cannot be recognized: a table that was merged but not yet removed looks like any other.
 //! A key deleted since may then come back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,15 +27,17 @@ use hedgerow_io::{Background, Environment, Storage};
 
 mod guessing;
 mod old_log;
+mod replayed_log;
 mod tables;
 
 use guessing::{guess, guess_from_log, guess_partitioning};
+use replayed_log::{KeysInLog, RangeInLog, RangesInLog, log_start, partitions_in_log, replayable};
 use tables::FoundTable;
 pub use tables::Missing;
 
 use crate::api::db::{Builder, Db};
 use crate::base::entry::RunId;
-use crate::base::entry::{KeyspaceId, Kind, LogPosition, PartitionId, SeqNo};
+use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
 use crate::base::range_tombstones::RangeTombstones;
@@ -52,8 +54,6 @@ use crate::tree::version::edit::{Change, KeyspaceChange, KeyspaceDescription};
 use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
 use crate::tree::version::state::State;
-use crate::tree::wal::log::{segment_name, segment_number};
-use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The directory of files that could not be used.
 const LOST: &str = "lost";
@@ -276,121 +276,6 @@ fn number_above_cuts(storage: &dyn Storage, places: &[PathBuf], state: &mut Stat
         state.apply(&Change::Numbered { last })?;
     }
     Ok(())
-}
-
-/// The smallest and the largest key; `None` if there is no key.
-type Keys = Option<(Vec<u8>, Vec<u8>)>;
-
-/// Makes room for a key.
-fn widen(keys: &mut Keys, key: &[u8]) {
-    let (smallest, largest) = keys.get_or_insert_with(|| (key.to_vec(), key.to_vec()));
-    if key < smallest.as_slice() {
-        *smallest = key.to_vec();
-    } else if key > largest.as_slice() {
-        *largest = key.to_vec();
-    }
-}
-
-/// The keys in the log of each partition that has an operation there. The ends of range deletes are
-/// no keys of the partition.
-type KeysInLog = BTreeMap<PartitionId, Keys>;
-
-fn partitions_in_log(storage: &dyn Storage, dir: &Path, start: u32) -> Result<KeysInLog> {
-    let log = log_dir(dir);
-    let mut found = KeysInLog::new();
-    for name in tables::names(storage, &log)? {
-        let Some(number) = segment_number(&name).filter(|number| *number >= start) else {
-            continue;
-        };
-        let mut reader = SegmentReader::open(storage, &log.join(&name), number)?;
-        while let Some(record) = reader.next()? {
-            let ops = record.ops().map_while(Result::ok);
-            for op in ops.filter(|op| op.partition != PartitionId::NONE) {
-                let keys = found.entry(op.partition).or_default();
-                if op.tag.kind != Kind::RangeDelete {
-                    widen(keys, op.user_key);
-                }
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// Key, value and number of a range delete.
-type RangeInLog = (Vec<u8>, Vec<u8>, SeqNo);
-
-type RangesInLog = BTreeMap<PartitionId, Vec<RangeInLog>>;
-
-/// The part of the log that will be replayed over a described database.
-#[derive(Default)]
-struct Replayable {
-    /// The range deletes. A flush over empty trees keeps none of them.
-    ranges: RangesInLog,
-    /// The last number.
-    last: SeqNo,
-}
-
-fn replayable(storage: &dyn Storage, root: &Path, state: &State) -> Result<Replayable> {
-    let mut found = Replayable::default();
-    for number in state.log_start.. {
-        let path = log_dir(root).join(segment_name(number));
-        if storage.size(&path).is_err() {
-            break;
-        }
-        let mut reader = SegmentReader::open(storage, &path, number)?;
-        let mut is_sealed = false;
-        while let Some(record) = reader.next()? {
-            is_sealed = record.header.ops == 0;
-            found.last = record.header.last_seqno();
-            for (seqno, op) in record.numbered_ops() {
-                let Ok(op) = op else { break };
-                let is_range = op.tag.kind == Kind::RangeDelete;
-                if is_range && seqno > flushed_through(state, op.partition) {
-                    let ranges = found.ranges.entry(op.partition).or_default();
-                    ranges.push((op.user_key.to_vec(), op.value.to_vec(), seqno));
-                }
-            }
-        }
-        if !is_sealed {
-            break;
-        }
-    }
-    Ok(found)
-}
-
-fn flushed_through(state: &State, partition: PartitionId) -> SeqNo {
-    let tree = state.trees.get(&partition);
-    tree.map_or(SeqNo(0), |tree| tree.flushed_through)
-}
-
-/// The first segment to replay: the one that the old manifest names, if it exists. Otherwise the
-/// first of the newest segments that follow one another as one log.
-fn log_start(known: &State, storage: &dyn Storage, dir: &Path) -> Result<u32> {
-    let log = log_dir(dir);
-    let names = tables::names(storage, &log)?;
-    let numbers: BTreeSet<u32> = names.iter().filter_map(|it| segment_number(it)).collect();
-    let named = numbers.get(&known.log_start).copied().unwrap_or(0);
-    let mut start = numbers.last().copied().unwrap_or(0);
-    while start > named && numbers.contains(&(start - 1)) && !begins_log(storage, &log, start)? {
-        start -= 1;
-    }
-    Ok(start)
-}
-
-/// Returns true if a record of a segment says that the log is durable up to the segment's
-/// beginning. A manifest has then begun the log there, though a slot may keep an older one.
-fn begins_log(storage: &dyn Storage, log: &Path, number: u32) -> Result<bool> {
-    let mut reader = SegmentReader::open(storage, &log.join(segment_name(number)), number)?;
-    let beginning = LogPosition {
-        segment: number,
-        offset: 0,
-    };
-    while let Some(record) = reader.next()? {
-        if record.header.known_durable == Some(beginning) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Opens the described database, replaying the log. A log that is refused is kept up to the refused

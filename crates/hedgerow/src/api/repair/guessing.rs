@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::above;
+use super::replayed_log::KeysInLog;
 use super::tables::{FoundTable, guessed_name};
-use super::{KeysInLog, above};
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::key_order;

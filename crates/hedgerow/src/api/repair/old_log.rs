@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::Storage;
 
+use super::replayed_log::{Keys, widen};
 use super::tables;
 use super::tables::Missing;
-use super::{Keys, LOST, RepairReport, widen};
+use super::{LOST, RepairReport};
 use crate::base::durable::sync_dir;
 use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
