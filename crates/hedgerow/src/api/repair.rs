@@ -37,7 +37,7 @@ pub use tables::Missing;
 
 use crate::api::db::{Builder, Db};
 use crate::base::entry::RunId;
-use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
+use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
 use crate::base::range_tombstones::RangeTombstones;
@@ -45,6 +45,7 @@ use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{file_number, filters_dir};
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
+use crate::paths::recover::{places_to_repair, take_lock};
 use crate::table::iter::merge::merge;
 use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::{Engine, log_dir};
@@ -79,7 +80,8 @@ pub struct RepairReport {
 }
 
 /// Rebuilds the manifest of a database from its tables and its log. The database must not be open.
-/// Cost: reads and writes every table once; needs as much free space as the tables take.
+/// Cost: reads and writes every table once; needs as much free space as the tables take, and as the
+/// part of the log takes that is behind a damage.
 ///
 /// # Errors
 /// `Locked`, `InvalidArgument` if there is no such directory, `NoSpace`, `Io`.
@@ -106,9 +108,9 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     let (mut known, state);
     let places: Vec<PathBuf>;
     {
-        let _lock = crate::paths::recover::take_lock(storage, &dir)?;
+        let _lock = take_lock(storage, &dir)?;
         known = known_state(storage, &dir);
-        known.places = crate::paths::recover::places_to_repair(&dir, &options, &known)?;
+        known.places = places_to_repair(&dir, &options, &known)?;
         places = known.places.all(&dir).map(|(_, dir)| dir).collect();
         for place in &places {
             for made in [place.join(LOST), log_dir(place)] {
@@ -291,7 +293,7 @@ fn open_over_log(
     let (storage, root) = (&*environment.storage, state.places.log_root(dir));
     let mut attempts = [true, false].into_iter();
     loop {
-        let log = replayable(storage, &root, &state)?;
+        let log = replayable(storage, &root, &state, LogPosition::MAX)?;
         let refusal = match builder.clone().open() {
             Ok(db) => {
                 old_log::tell(storage, places, (&state, log.last), report)?;
@@ -303,11 +305,18 @@ fn open_over_log(
         let Some(keeps_front) = attempts.next().filter(|_| is_damaged) else {
             return Err(refusal);
         };
+        // The log stays whole until there are copies of what will be cut, and the manifest has
+        // numbers above it.
+        let _lock = take_lock(storage, dir)?;
         state = State::replay(&manifest::replay(storage, dir)?.edits)?;
+        let end = old_log::kept_end(&root, &state, &refusal, keeps_front);
+        old_log::keep(storage, &root, end, &refusal, report)?;
         state.closed = None;
-        old_log::set_aside(storage, &root, &state, (&refusal, keeps_front), report)?;
+        let last = replayable(storage, &root, &state, end)?.last;
+        state.apply(&Change::Numbered { last })?;
         number_above_cuts(storage, places, &mut state)?;
         Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;
+        old_log::cut(storage, &root, &state, end)?;
     }
 }
 

@@ -567,6 +567,49 @@ fn a_repair_that_is_killed_leaves_its_report_to_the_next() {
     );
 }
 
+/// An open after a repair that was killed is refused; or all that was cut is kept, and no number of
+/// it is given again (I27, I43). Only the last segment says that the others were durable.
+#[test]
+fn an_open_after_a_repair_that_was_killed_loses_nothing() {
+    const KEYS: u64 = 200;
+    let disk = SimStorage::new(1);
+    let small_segments = builder(&disk).log_segment_bytes(4 << 10);
+    let db = small_segments.memory_budget(64 << 20).open().unwrap();
+    let keyspace = keyspace(&db, true);
+    (0..KEYS).for_each(|i| keyspace.put(key(i), value(i)).unwrap());
+    db.sync().unwrap();
+    put_synced(&keyspace, KEYS);
+    let disk = disk.kill();
+    damage_log(&disk, &key(20));
+    let image = disk.kill();
+    repair(&image);
+    let mut opened = 0;
+    for killed in 0..image.operations() {
+        let disk = disk.kill();
+        disk.crash_after(killed);
+        let _killed = hedgerow::repair_with(builder(&disk));
+        let disk = disk.kill();
+        let Ok(db) = builder(&disk).open() else {
+            continue;
+        };
+        db.existing_keyspace("it").unwrap().put("new", "1").unwrap();
+        let number = db.snapshot().unwrap().number();
+        assert!(number > KEYS, "{number} after {killed} operations");
+        for i in [21, 100, 150, KEYS] {
+            assert!(is_in_a_file(&disk, &key(i)), "{i} after {killed}");
+        }
+        opened += 1;
+    }
+    assert!(opened > 0, "expected a killed repair that left a database");
+}
+
+fn is_in_a_file(disk: &SimStorage, sought: &[u8]) -> bool {
+    disk.paths().into_iter().any(|path| {
+        let bytes = disk.contents(path).unwrap();
+        bytes.windows(sought.len()).any(|window| window == sought)
+    })
+}
+
 fn repair_closed(db: Db, disk: &SimStorage) -> RepairReport {
     db.close().unwrap();
     repair(disk)

@@ -4,12 +4,11 @@
 //! While the repair is under way, a file that was cut from the log is named `NUMBER.log.cut`, then
 //! `NUMBER.log`. So a repair that is started again still finds what was cut, and reports it.
 
-use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hedgerow_io::Storage;
+use hedgerow_io::{ReadMode, Storage};
 
 use super::replayed_log::{Keys, widen};
 use super::tables;
@@ -28,47 +27,92 @@ use crate::tree::wal::segment_reader::SegmentReader;
 const CUT: &str = ".cut";
 /// The most writes in a byte of the log. LZ4 makes 255 bytes one, and a write has four at least.
 const WRITES_PER_BYTE_MAX: u64 = 64;
+/// The bytes of two files that are compared at once.
+const COMPARED_BYTES: usize = 64 << 10;
 
-/// Moves the log into the directory `lost`, but for what lies before the refused place; all of it,
-/// if the refusal names no place in the log or if `keeps_front` is false. Of the segment with that
-/// place there is a whole copy in `lost`. Segments below the log's start are not part of it: they
-/// stay for recovery to recycle.
-pub(super) fn set_aside(
-    storage: &dyn Storage,
+/// The end of the part of a refused log that is kept: the refused place. It is the start of the log
+/// if the refusal names no place in it, or if `keeps_front` is false.
+pub(super) fn kept_end(
     root: &Path,
     state: &State,
-    (refusal, keeps_front): (&Error, bool),
-    report: &mut RepairReport,
-) -> Result<()> {
-    let (log, lost) = (log_dir(root), root.join(LOST));
+    refusal: &Error,
+    keeps_front: bool,
+) -> LogPosition {
     let start = LogPosition {
         segment: state.log_start,
         offset: 0,
     };
-    let place = place_in(&log, refusal).filter(|_| keeps_front);
-    let end = place.unwrap_or(start).max(start);
+    let place = place_in(&log_dir(root), refusal).filter(|_| keeps_front);
+    place.unwrap_or(start).max(start)
+}
+
+/// Copies every segment that will be cut, or removed, to the directory `lost`, unless an earlier
+/// repair has done so. A second name would not do: if this repair is killed, recovery may recycle
+/// the file. Segments below the log's start are not part of the log: they stay for recovery.
+pub(super) fn keep(
+    storage: &dyn Storage,
+    root: &Path,
+    end: LogPosition,
+    refusal: &Error,
+    report: &mut RepairReport,
+) -> Result<()> {
+    let lost = root.join(LOST);
+    let kept = cuts(storage, &[root.to_path_buf()])?;
     let mut taken: Vec<String> = tables::names(storage, &lost)?;
-    // The segment with the refused place is the first, and the newest of the others is the next: so
-    // a repair that is killed leaves no gap, behind which another log would seem to begin.
-    let mut segments = segments(storage, &log)?;
-    segments.sort_by_key(|(number, _)| (*number != end.segment, Reverse(*number)));
-    for (number, from) in segments {
-        // A log begins with its first segment, even if nothing of that is kept.
-        let is_cut = number == end.segment && (end.offset > 0 || end == start);
-        if number < end.segment {
+    for (number, segment) in segments(storage, &log_dir(root))? {
+        let before = kept.iter().filter(|(it, _)| *it == number);
+        let mut has_it = before.map(|(_, file)| begins_with(storage, file, &segment));
+        if number < end.segment || has_it.any(|has_it| has_it.unwrap_or(false)) {
             continue;
         }
-        let name = free_name(&from, &taken);
+        let name = free_name(&segment, &taken);
         let to = lost.join(format!("{name}{CUT}"));
-        match is_cut {
-            true => cut(storage, &from, &to, end.offset)?,
-            false => tables::rename(storage, &from, &to)?,
-        }
+        checkpoint::copy(storage, &segment, &to, u64::MAX)?;
         report.lost.push((lost.join(&name), refusal.to_string()));
         taken.push(name);
     }
-    // Before the manifest says that the rest is all of the log.
-    sync_dir(storage, &lost)?;
+    sync_dir(storage, &lost)
+}
+
+/// Returns true if a file begins with all bytes of another.
+fn begins_with(storage: &dyn Storage, file: &Path, front: &Path) -> io::Result<bool> {
+    let file = storage.open(file, ReadMode::Pread)?;
+    let front = storage.open(front, ReadMode::Pread)?;
+    if file.bytes() < front.bytes() {
+        return Ok(false);
+    }
+    let mut buffers = [vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]];
+    for offset in (0..front.bytes()).step_by(COMPARED_BYTES) {
+        let count = COMPARED_BYTES.min((front.bytes() - offset) as usize);
+        let [ours, theirs] = buffers.each_mut().map(|it| &mut it[..count]);
+        file.read_at(offset, ours)?;
+        front.read_at(offset, theirs)?;
+        if ours != theirs {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Ends the log at the end of the part that is kept. The manifest has numbers above all that is
+/// cut, and the directory `lost` has it. So a crash may leave any part of it.
+pub(super) fn cut(
+    storage: &dyn Storage,
+    root: &Path,
+    state: &State,
+    end: LogPosition,
+) -> Result<()> {
+    let log = log_dir(root);
+    for (number, segment) in segments(storage, &log)? {
+        // A log begins with its first segment, even if nothing of that is kept.
+        let has_front = end.offset > 0 || number == state.log_start;
+        if number == end.segment && has_front {
+            shorten(storage, &segment, end.offset)?;
+        } else if number >= end.segment {
+            let removed = storage.remove(&segment);
+            removed.map_err(|e| Error::io("remove", &segment, e))?;
+        }
+    }
     sync_dir(storage, &log)
 }
 
@@ -105,9 +149,8 @@ fn free_name(segment: &Path, taken: &[String]) -> String {
     free
 }
 
-/// Gives a segment a second name, then cuts it. A crash leaves it whole or cut, and whole under the
-/// other name.
-fn cut(storage: &dyn Storage, segment: &Path, to: &Path, bytes: u32) -> Result<()> {
+/// Replaces a segment by its first bytes. A crash leaves it whole or cut.
+fn shorten(storage: &dyn Storage, segment: &Path, bytes: u32) -> Result<()> {
     let front = segment.with_extension("front");
     match storage.remove(&front) {
         // One that was killed may have left it.
@@ -116,8 +159,6 @@ fn cut(storage: &dyn Storage, segment: &Path, to: &Path, bytes: u32) -> Result<(
         }
         _ => checkpoint::copy(storage, segment, &front, u64::from(bytes))?,
     }
-    checkpoint::link_or_copy(storage, segment, to)?;
-    sync_dir(storage, to.parent().unwrap_or(to))?;
     tables::rename(storage, &front, segment)
 }
 
@@ -153,17 +194,14 @@ pub(super) fn tell(
         let segment = Segment::read(storage, (number, &path), state, kept).ok();
         (number, path.with_extension(""), segment)
     });
-    let mut cut: Vec<(u32, PathBuf, Option<Segment>)> = read.collect();
+    let cut: Vec<(u32, PathBuf, Option<Segment>)> = read.collect();
     for (_, path, _) in &cut {
         if !report.lost.iter().any(|(told, _)| told == path) {
             let reason = "cut from the log by a repair that did not end".to_owned();
             report.lost.push((path.clone(), reason));
         }
     }
-    // A segment that is cut again was whole the first time. Numbers are never used twice, so the
-    // first one tells that it is the same segment.
     let first = |it: &(u32, PathBuf, Option<Segment>)| Some(it.2.as_ref()?.numbers?.0);
-    cut.dedup_by(|again, whole| first(whole).is_some() && first(again) == first(whole));
     for (at, (_, path, segment)) in cut.iter().enumerate() {
         let next = cut.get(at + 1).and_then(first);
         let missing = match segment {

@@ -90,7 +90,7 @@ pub(super) type RangeInLog = (Vec<u8>, Vec<u8>, SeqNo);
 
 pub(super) type RangesInLog = BTreeMap<PartitionId, Vec<RangeInLog>>;
 
-/// The part of the log that will be replayed over a described database.
+/// The part of the log before an end, as far as it will be replayed over a described database.
 #[derive(Default)]
 pub(super) struct Replayable {
     /// The range deletes. A flush over empty trees keeps none of them.
@@ -99,16 +99,22 @@ pub(super) struct Replayable {
     pub(super) last: SeqNo,
 }
 
-pub(super) fn replayable(storage: &dyn Storage, root: &Path, state: &State) -> Result<Replayable> {
+pub(super) fn replayable(
+    storage: &dyn Storage,
+    root: &Path,
+    state: &State,
+    end: LogPosition,
+) -> Result<Replayable> {
     let mut found = Replayable::default();
-    for number in state.log_start.. {
+    for number in state.log_start..=end.segment {
         let path = log_dir(root).join(segment_name(number));
         if storage.size(&path).is_err() {
             break;
         }
         let mut reader = SegmentReader::open(storage, &path, number)?;
         let mut is_sealed = false;
-        while let Some(record) = reader.next()? {
+        while reader.position() < end {
+            let Some(record) = reader.next()? else { break };
             is_sealed = record.header.ops == 0;
             found.last = record.header.last_seqno();
             for (seqno, op) in record.numbered_ops() {
