@@ -603,6 +603,26 @@ fn an_open_after_a_repair_that_was_killed_loses_nothing() {
     assert!(opened > 0, "expected a killed repair that left a database");
 }
 
+/// A copy gets its name when it is whole.
+#[test]
+fn a_copy_that_was_not_finished_does_not_stand_for_the_log() {
+    let disk = damaged_log(1, 60, 40);
+    let image = disk.kill();
+    let whole = repair(&image);
+    for killed in 0..image.operations() {
+        let disk = disk.kill();
+        disk.crash_after(killed);
+        let _killed = hedgerow::repair_with(builder(&disk));
+        // The last steps of the first repair say that its report was given.
+        if files(&disk, "lost").iter().any(|it| it.ends_with(".log")) {
+            break;
+        }
+        let disk = disk.kill();
+        let report = repair(&disk);
+        assert_eq!(report.missing, whole.missing, "after {killed} operations");
+    }
+}
+
 fn is_in_a_file(disk: &SimStorage, sought: &[u8]) -> bool {
     disk.paths().into_iter().any(|path| {
         let bytes = disk.contents(path).unwrap();

@@ -66,8 +66,11 @@ pub(super) fn keep(
             continue;
         }
         let name = free_name(&segment, &taken);
-        let to = lost.join(format!("{name}{CUT}"));
-        checkpoint::copy(storage, &segment, &to, u64::MAX)?;
+        // It is not whole if this repair is killed now.
+        let copy = lost.join(format!("{name}.copy"));
+        remove_left(storage, &copy)?;
+        checkpoint::copy(storage, &segment, &copy, u64::MAX)?;
+        tables::rename(storage, &copy, &lost.join(format!("{name}{CUT}")))?;
         report.lost.push((lost.join(&name), refusal.to_string()));
         taken.push(name);
     }
@@ -152,14 +155,17 @@ fn free_name(segment: &Path, taken: &[String]) -> String {
 /// Replaces a segment by its first bytes. A crash leaves it whole or cut.
 fn shorten(storage: &dyn Storage, segment: &Path, bytes: u32) -> Result<()> {
     let front = segment.with_extension("front");
-    match storage.remove(&front) {
-        // One that was killed may have left it.
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            return Err(Error::io("remove", &front, e));
-        }
-        _ => checkpoint::copy(storage, segment, &front, u64::from(bytes))?,
-    }
+    remove_left(storage, &front)?;
+    checkpoint::copy(storage, segment, &front, u64::from(bytes))?;
     tables::rename(storage, &front, segment)
+}
+
+/// Removes a file that a repair which was killed may have left.
+fn remove_left(storage: &dyn Storage, path: &Path) -> Result<()> {
+    match storage.remove(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+        _ => Ok(()),
+    }
 }
 
 /// Returns a number above all that the writes which were cut from the log may have (I43). They come
