@@ -191,9 +191,8 @@ fn describe(
     let mut state = State::default();
     state.places = known.places.clone();
     let mut keyspaces: BTreeMap<KeyspaceId, KeyspaceDescription> = known.keyspaces.clone();
-    let log_root = known.places.log_root(dir);
-    let log_start = log_start(known, storage, &log_root)?;
-    let log = partitions_in_log(storage, &log_root, log_start)?;
+    let log_start = log_start(known, storage, dir)?;
+    let log = partitions_in_log(storage, &known.places.log_root(dir), log_start)?;
     report.keyspaces_known = keyspaces.len();
     for table in tables {
         let id = KeyspaceId(table.meta.keyspace);

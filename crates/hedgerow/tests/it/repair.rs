@@ -508,16 +508,34 @@ fn a_range_delete_behind_the_cut_of_the_log_deletes_nothing() {
     assert_eq!(check(&disk, true, &expected, &report), expected);
 }
 
-/// The log of `keys` synced writes in small segments, with one damaged.
-fn damaged_log(seed: u64, keys: u64, damaged: u64) -> SimStorage {
+/// The log of `keys` synced writes in small segments.
+fn long_log(seed: u64, keys: u64) -> SimStorage {
     let disk = SimStorage::new(seed);
     let small_segments = builder(&disk).log_segment_bytes(4 << 10);
     let db = small_segments.memory_budget(64 << 20).open().unwrap();
     let keyspace = keyspace(&db, true);
     (0..keys).for_each(|i| put_synced(&keyspace, i));
-    let disk = disk.kill();
+    disk.kill()
+}
+
+fn damaged_log(seed: u64, keys: u64, damaged: u64) -> SimStorage {
+    let disk = long_log(seed, keys);
     damage_log(&disk, &key(damaged));
     disk
+}
+
+#[test]
+fn a_log_is_kept_up_to_a_segment_that_is_missing() {
+    let disk = long_log(1, KEYS);
+    let segment = |i: u64| in_log(&disk, &key(i)).0;
+    let gone = segment(100);
+    let first = (0..100).find(|i| segment(*i) == gone).unwrap();
+    assert!(first > 0 && segment(KEYS - 1) > gone);
+    hedgerow::io::Storage::remove(&disk, &gone).unwrap();
+    let report = repair(&disk);
+    assert_eq!(report.missing[0].entries, None, "{report:?}");
+    let kept = contents(&open(&disk).existing_keyspace("it").unwrap());
+    assert!(kept.into_keys().eq((0..first).map(key)), "{report:?}");
 }
 
 /// The second repair reports what the first one has cut from the log, and gives no number of these
