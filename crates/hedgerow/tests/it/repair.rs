@@ -450,6 +450,9 @@ fn without_a_manifest_the_newest_log_of_a_slot_is_replayed() {
             if opened == 0 {
                 db.create_slot("slot", 1 << 30).unwrap();
             }
+            if random.below(2) == 0 {
+                db.sync().unwrap();
+            }
             for written in 0..1 + random.below(200) {
                 let (key, value) = (key(random.below(100)), value(written));
                 match random.below(8) {

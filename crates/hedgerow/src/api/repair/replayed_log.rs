@@ -12,6 +12,7 @@ use crate::tree::engine::log_dir;
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
+use crate::tree::wal::record::SEGMENT_HEADER_BYTES;
 use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The first segment to replay: the one that a whole manifest names, if it is there. Otherwise the
@@ -40,19 +41,32 @@ fn is_whole(storage: &dyn Storage, dir: &Path) -> bool {
 }
 
 /// Returns true if a record of a segment says that the log is durable up to the segment's
-/// beginning. A manifest has then begun the log there, though a slot may keep an older one.
+/// beginning. A manifest has then begun the log there, though a slot may keep an older one. After a
+/// sync before the first record, it says so up to the end of the segment's header. In the middle of
+/// a log it may say this, too, but there the segment before has a seal.
 fn begins_log(storage: &dyn Storage, log: &Path, number: u32) -> Result<bool> {
-    let mut reader = SegmentReader::open(storage, &log.join(segment_name(number)), number)?;
-    let beginning = LogPosition {
-        segment: number,
-        offset: 0,
+    let offset_max = match is_sealed(storage, log, number - 1)? {
+        true => 0,
+        false => SEGMENT_HEADER_BYTES as u32,
     };
+    let mut reader = SegmentReader::open(storage, &log.join(segment_name(number)), number)?;
     while let Some(record) = reader.next()? {
-        if record.header.known_durable == Some(beginning) {
+        let durable = record.header.known_durable;
+        if durable.is_some_and(|it| it.segment == number && it.offset <= offset_max) {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Returns true if the last readable record of a segment is the seal.
+fn is_sealed(storage: &dyn Storage, log: &Path, number: u32) -> Result<bool> {
+    let mut reader = SegmentReader::open(storage, &log.join(segment_name(number)), number)?;
+    let mut is_sealed = false;
+    while let Some(record) = reader.next()? {
+        is_sealed = record.header.ops == 0;
+    }
+    Ok(is_sealed)
 }
 
 /// The smallest and the largest key; `None` if there is no key.
