@@ -219,6 +219,25 @@ fn tables_of_a_tree_that_was_cleared_since_are_passed_over() {
     }
 }
 
+/// A database that was made where a repair had failed uses the numbers of tables again that this
+/// repair set aside.
+#[test]
+fn a_table_that_was_set_aside_is_not_replaced() {
+    let (disk, expected) = subject(true);
+    let table = table(&disk, "tables");
+    let other = b"the table of another database";
+    let lost = Path::new(DIR).join("lost");
+    hedgerow::io::Storage::create_dir_all(&disk, &lost).unwrap();
+    let lost = lost.join(table.file_name().unwrap());
+    disk.set_contents(&lost, other).unwrap();
+    let error = hedgerow::repair_with(builder(&disk)).unwrap_err();
+    assert_eq!(error.path(), Some(&*lost), "{error}");
+    assert_eq!(disk.contents(&lost).unwrap(), other);
+    hedgerow::io::Storage::remove(&disk, &lost).unwrap();
+    let report = repair(&disk);
+    assert_eq!(check(&disk, true, &expected, &report), expected);
+}
+
 #[test]
 fn a_range_delete_that_only_the_log_has_is_kept() {
     let (disk, _) = subject(true);

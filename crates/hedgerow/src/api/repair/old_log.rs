@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hedgerow_io::{ReadMode, Storage};
+use hedgerow_io::Storage;
 
 use super::replayed_log::{Keys, widen};
 use super::tables;
@@ -27,8 +27,6 @@ use crate::tree::wal::segment_reader::SegmentReader;
 const CUT: &str = ".cut";
 /// The most writes in a byte of the log. LZ4 makes 255 bytes one, and a write has four at least.
 const WRITES_PER_BYTE_MAX: u64 = 64;
-/// The bytes of two files that are compared at once.
-const COMPARED_BYTES: usize = 64 << 10;
 
 /// The end of the part of a refused log that is kept: the refused place. It is the start of the log
 /// if the refusal names no place in it, or if `keeps_front` is false.
@@ -61,7 +59,7 @@ pub(super) fn keep(
     let mut taken: Vec<String> = tables::names(storage, &lost)?;
     for (number, segment) in segments(storage, &log_dir(root))? {
         let before = kept.iter().filter(|(it, _)| *it == number);
-        let mut has_it = before.map(|(_, file)| begins_with(storage, file, &segment));
+        let mut has_it = before.map(|(_, file)| tables::begins_with(storage, file, &segment));
         if number < end.segment || has_it.any(|has_it| has_it.unwrap_or(false)) {
             continue;
         }
@@ -75,26 +73,6 @@ pub(super) fn keep(
         taken.push(name);
     }
     sync_dir(storage, &lost)
-}
-
-/// Returns true if a file begins with all bytes of another.
-fn begins_with(storage: &dyn Storage, file: &Path, front: &Path) -> io::Result<bool> {
-    let file = storage.open(file, ReadMode::Pread)?;
-    let front = storage.open(front, ReadMode::Pread)?;
-    if file.bytes() < front.bytes() {
-        return Ok(false);
-    }
-    let mut buffers = [vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]];
-    for offset in (0..front.bytes()).step_by(COMPARED_BYTES) {
-        let count = COMPARED_BYTES.min((front.bytes() - offset) as usize);
-        let [ours, theirs] = buffers.each_mut().map(|it| &mut it[..count]);
-        file.read_at(offset, ours)?;
-        front.read_at(offset, theirs)?;
-        if ours != theirs {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Ends the log at the end of the part that is kept. The manifest has numbers above all that is

@@ -1,5 +1,6 @@
 //! The tables that a repair finds: whole tables, and the readable parts of damaged ones.
 
+use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +30,8 @@ use crate::tree::version::state::State;
 
 /// The suffix of a damaged table that is kept.
 const DAMAGED: &str = ".damaged";
+/// The bytes of two files that are compared at once.
+const COMPARED_BYTES: usize = 64 << 10;
 
 /// The entries missing from one damaged file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,13 +111,30 @@ pub(super) fn set_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
     // A place may have had no tables.
     let created = storage.create_dir_all(&tables);
     created.map_err(|e| Error::io("create", &tables, e))?;
-    for name in names(storage, &tables)? {
-        if table_number(&name).is_some() {
-            rename(storage, &tables.join(&name), &lost.join(&name))?;
-        }
+    let mut moved = names(storage, &tables)?;
+    moved.retain(|name| table_number(name).is_some());
+    for name in &moved {
+        check_not_taken(storage, &tables.join(name), &lost.join(name))?;
+    }
+    for name in &moved {
+        rename(storage, &tables.join(name), &lost.join(name))?;
     }
     for dir in [lost, tables] {
         sync_dir(storage, &dir)?;
+    }
+    Ok(())
+}
+
+/// Checks that no other table has the name that a table will get. A crash may have left both names
+/// of the same table.
+fn check_not_taken(storage: &dyn Storage, table: &Path, to: &Path) -> Result<()> {
+    let is_taken = storage.size(to).is_ok();
+    if is_taken && !begins_with(storage, to, table).unwrap_or(false) {
+        let error = Error::corruption(format!(
+            "expected one table of this number, found another, {}: move one of them elsewhere",
+            table.display()
+        ));
+        return Err(error.at(to, None));
     }
     Ok(())
 }
@@ -305,4 +325,24 @@ pub(super) fn names(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
 pub(super) fn rename(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
     let renamed = storage.rename(from, to);
     renamed.map_err(|e| Error::io("rename", from, e))
+}
+
+/// Returns true if a file begins with all bytes of another.
+pub(super) fn begins_with(storage: &dyn Storage, file: &Path, front: &Path) -> io::Result<bool> {
+    let file = storage.open(file, ReadMode::Pread)?;
+    let front = storage.open(front, ReadMode::Pread)?;
+    if file.bytes() < front.bytes() {
+        return Ok(false);
+    }
+    let mut buffers = [vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]];
+    for offset in (0..front.bytes()).step_by(COMPARED_BYTES) {
+        let count = COMPARED_BYTES.min((front.bytes() - offset) as usize);
+        let [ours, theirs] = buffers.each_mut().map(|it| &mut it[..count]);
+        file.read_at(offset, ours)?;
+        front.read_at(offset, theirs)?;
+        if ours != theirs {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
