@@ -295,7 +295,8 @@ fn open_over_log(
         let log = replayable(storage, &root, &state, LogPosition::MAX)?;
         let refusal = match builder.clone().open() {
             Ok(db) => {
-                old_log::tell(storage, places, (&state, log.last), report)?;
+                let front = known_state(storage, &root.join(LOST));
+                old_log::tell(storage, places, &front, report)?;
                 return Ok((db, log.ranges));
             }
             Err(error) => error,
@@ -309,9 +310,16 @@ fn open_over_log(
         let _lock = take_lock(storage, dir)?;
         state = State::replay(&manifest::replay(storage, dir)?.edits)?;
         let end = old_log::kept_end(&root, &state, &refusal, keeps_front);
+        let last = replayable(storage, &root, &state, end)?.last;
+        if !keeps_front || old_log::cuts(storage, places)?.is_empty() {
+            // Tells also a repair that is started again which entries the front and the tables had.
+            let mut front = state.clone();
+            front.last = last;
+            let storage = environment.storage.clone();
+            Manifest::create(storage, &root.join(LOST), &front.snapshot())?;
+        }
         old_log::keep(storage, &root, end, &refusal, report)?;
         state.closed = None;
-        let last = replayable(storage, &root, &state, end)?.last;
         state.apply(&Change::Numbered { last })?;
         number_above_cuts(storage, places, &mut state)?;
         Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;

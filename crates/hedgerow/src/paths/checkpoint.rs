@@ -100,7 +100,7 @@ fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn link_or_copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
+fn link_or_copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
     match storage.link(from, to) {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::CrossesDevices => {

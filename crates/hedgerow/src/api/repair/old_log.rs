@@ -2,7 +2,9 @@
 //! directory `lost`, and the entries that are missing then are counted.
 //!
 //! While the repair is under way, a file that was cut from the log is named `NUMBER.log.cut`, then
-//! `NUMBER.log`. So a repair that is started again still finds what was cut, and reports it.
+//! `NUMBER.log`. So a repair that is started again still finds what was cut, and reports it. A
+//! manifest in `lost` tells it which of the entries are missing: the front and the tables may have
+//! more by then.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,6 +21,7 @@ use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::paths::checkpoint;
 use crate::tree::engine::log_dir;
+use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
 use crate::tree::wal::segment_reader::SegmentReader;
@@ -153,7 +156,7 @@ pub(super) fn numbers_end(storage: &dyn Storage, places: &[PathBuf], last: SeqNo
     let mut bytes = 0_u64;
     for (number, path) in cuts(storage, places)? {
         bytes = bytes.saturating_add(bytes_of(storage, &path)?);
-        let read = Segment::read(storage, (number, &path), &State::default(), SeqNo(0));
+        let read = Segment::read(storage, (number, &path), &State::default());
         let next = read.ok().and_then(|it| it.numbers).map(|(_, next)| next);
         end = end.max(
             next.filter(|next| *next <= SeqNo::OPENED_MAX)
@@ -166,16 +169,16 @@ pub(super) fn numbers_end(storage: &dyn Storage, places: &[PathBuf], last: SeqNo
     Ok(end)
 }
 
-/// Reports what was cut from the log, by this repair and by earlier ones that did not end. Its
-/// front is kept up to the number `kept`; `state` describes the tables.
+/// Reports what was cut from the log, by this repair and by earlier ones that did not end. `front`
+/// describes the tables before the cut; its last number is that of the front of the log.
 pub(super) fn tell(
     storage: &dyn Storage,
     places: &[PathBuf],
-    (state, kept): (&State, SeqNo),
+    front: &State,
     report: &mut RepairReport,
 ) -> Result<()> {
     let read = cuts(storage, places)?.into_iter().map(|(number, path)| {
-        let segment = Segment::read(storage, (number, &path), state, kept).ok();
+        let segment = Segment::read(storage, (number, &path), front).ok();
         (number, path.with_extension(""), segment)
     });
     let cut: Vec<(u32, PathBuf, Option<Segment>)> = read.collect();
@@ -198,18 +201,22 @@ pub(super) fn tell(
     Ok(())
 }
 
-/// Gives the files that were cut from the log the names that they keep.
+/// Gives the files that were cut from the log the names that they keep. Only then the description
+/// of its front goes.
 pub(super) fn put_away(storage: &dyn Storage, places: &[PathBuf]) -> Result<()> {
     for (_, path) in cuts(storage, places)? {
         tables::rename(storage, &path, &path.with_extension(""))?;
     }
     let mut lost = places.iter().map(|place| place.join(LOST));
-    lost.try_for_each(|lost| sync_dir(storage, &lost))
+    lost.try_for_each(|lost| {
+        sync_dir(storage, &lost)?;
+        remove_left(storage, &lost.join(manifest::FILE_NAME))
+    })
 }
 
 /// The files that were cut from the log, with the numbers of their segments, in their order. Of one
 /// number the first that was cut is the first.
-fn cuts(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<(u32, PathBuf)>> {
+pub(super) fn cuts(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<(u32, PathBuf)>> {
     let mut cuts = Vec::new();
     for lost in places.iter().map(|place| place.join(LOST)) {
         for name in tables::names(storage, &lost)? {
@@ -241,12 +248,7 @@ struct Segment {
 }
 
 impl Segment {
-    fn read(
-        storage: &dyn Storage,
-        (number, path): (u32, &Path),
-        state: &State,
-        kept: SeqNo,
-    ) -> Result<Segment> {
+    fn read(storage: &dyn Storage, (number, path): (u32, &Path), front: &State) -> Result<Segment> {
         let mut reader = SegmentReader::open(storage, path, number)?;
         let mut segment = Segment {
             numbers: None,
@@ -267,8 +269,8 @@ impl Segment {
                     break;
                 };
                 // Nobody misses the writes to a mark, or to a partition that was dropped.
-                let tree = state.trees.get(&op.partition);
-                if tree.is_some_and(|tree| seqno > kept.max(tree.flushed_through)) {
+                let tree = front.trees.get(&op.partition);
+                if tree.is_some_and(|tree| seqno > front.last.max(tree.flushed_through)) {
                     segment.entries += 1;
                     widen(&mut segment.keys, op.user_key);
                 }
