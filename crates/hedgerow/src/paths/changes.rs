@@ -227,7 +227,7 @@ impl Changes {
                     self.look(storage)?;
                     looked = true;
                 }
-                Some((header, _)) if header.ops == 0 => self.segment += 1,
+                Some((header, _)) if header.is_seal() => self.segment += 1,
                 Some((header, payload)) => {
                     self.reader = Some(reader);
                     self.take_record(storage, &header, &payload)

@@ -164,7 +164,7 @@ impl Iterator for Segment {
             Ok(record) => record?,
             Err(error) => return Some(Err(error)),
         };
-        self.sealed = record.header.ops == 0;
+        self.sealed = record.header.is_seal();
         let offset = u64::from(record.offset);
         Some(decoded(&record).map_err(|e| e.at_offset(offset).at(&self.path, None)))
     }

@@ -262,7 +262,7 @@ impl Segment {
             let next = SeqNo(header.first_seqno.0.saturating_add(u64::from(header.ops)));
             let (first, _) = *segment.numbers.get_or_insert((header.first_seqno, next));
             segment.numbers = Some((first, next));
-            segment.is_sealed = header.ops == 0;
+            segment.is_sealed = header.is_seal();
             for (seqno, op) in record.numbered_ops() {
                 let Ok(op) = op else {
                     segment.is_damaged = true;

@@ -64,7 +64,7 @@ fn is_sealed(storage: &dyn Storage, log: &Path, number: u32) -> Result<bool> {
     let mut reader = SegmentReader::open(storage, &log.join(segment_name(number)), number)?;
     let mut is_sealed = false;
     while let Some(record) = reader.next()? {
-        is_sealed = record.header.ops == 0;
+        is_sealed = record.header.is_seal();
     }
     Ok(is_sealed)
 }
@@ -141,7 +141,7 @@ pub(super) fn replayable(
         let mut is_sealed = false;
         while reader.position() < end {
             let Some(record) = reader.next()? else { break };
-            is_sealed = record.header.ops == 0;
+            is_sealed = record.header.is_seal();
             found.last = record.header.last_seqno();
             for (seqno, op) in record.numbered_ops() {
                 let Ok(op) = op else { break };

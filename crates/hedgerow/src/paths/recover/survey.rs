@@ -184,7 +184,7 @@ fn read_to_end(
             }
             check_partitions(&record, state)
                 .map_err(|e| e.at(&path, Some(u64::from(record.offset))))?;
-            sealed = record.header.ops == 0;
+            sealed = record.header.is_seal();
             if sealed {
                 last_in_log = Some(SeqNo(first.0.saturating_sub(1)));
                 break;

@@ -159,6 +159,12 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
+    /// Returns true if this is the seal of a segment, the record without operations: the log
+    /// continues in the next segment.
+    pub(crate) fn is_seal(&self) -> bool {
+        self.ops == 0
+    }
+
     /// The offset behind the record, if it is at this one.
     pub(crate) fn end(&self, offset: u32) -> u64 {
         self.form
