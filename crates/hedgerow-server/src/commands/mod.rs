@@ -10,6 +10,7 @@ mod cluster;
 mod expiry;
 mod fields;
 mod geo;
+mod geo_area;
 mod hash_expiry;
 mod hashes;
 mod hyperloglog;
