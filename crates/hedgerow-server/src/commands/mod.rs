@@ -15,6 +15,7 @@ mod hash_expiry;
 mod hashes;
 mod hyperloglog;
 mod keys;
+mod list_ends;
 mod lists;
 mod lookup;
 mod lua;
@@ -28,6 +29,7 @@ mod stream_values;
 mod streams;
 mod strings;
 mod table;
+mod waiting;
 mod zset_ends;
 mod zset_range;
 mod zset_store;
@@ -60,9 +62,9 @@ use crate::store::{Answer, Txn};
 pub(crate) use cluster::redirect_waiters;
 pub(crate) use hash_expiry::expire_fields_due;
 pub(crate) use keys::expire_due;
-pub(crate) use lists::seconds_to_wait;
 pub(crate) use lookup::{find, index_of};
 pub(crate) use table::COMMANDS;
+pub(crate) use waiting::seconds_to_wait;
 
 /// The name of a command and its arguments.
 pub(crate) type Args<'a> = &'a [&'a [u8]];

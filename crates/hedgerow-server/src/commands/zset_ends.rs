@@ -2,8 +2,8 @@
 
 use super::Args;
 use super::arguments::is;
-use super::lists::timeout;
 use super::sets::pop_words;
+use super::waiting::{or_wait, timeout};
 use super::zset_range::{Range, in_order};
 use super::zsets::{Scored, delete, ordered, reply, score_key, scored, zset};
 use crate::resp::Reply;
@@ -115,10 +115,7 @@ pub(super) fn zmpop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 
 pub(super) fn bzmpop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     timeout(args[1])?;
-    Ok(match pop_first(txn, args, 2)? {
-        Reply::NullArray => Reply::Wait,
-        found => found,
-    })
+    or_wait(pop_first(txn, args, 2)?)
 }
 
 fn pop_first(txn: &mut Txn<'_>, args: Args<'_>, at: usize) -> Answer<Reply> {
