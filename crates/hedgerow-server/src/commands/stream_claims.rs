@@ -3,9 +3,9 @@
 use super::Args;
 use super::arguments::{Options, integer, is};
 use super::stream_groups::{Consumer, Group, Pending, found};
-use super::streams::{item, item_reply, parse_bound, parse_id};
+use super::streams::{Item, item, item_reply, parse_bound, parse_id};
 use crate::resp::Reply;
-use crate::store::{Answer, Id, Meta, Stop, Txn};
+use crate::store::{Answer, Entry, Id, Meta, Stop, Txn};
 
 /// The options of XCLAIM.
 struct Claim {
@@ -17,14 +17,19 @@ struct Claim {
 }
 
 impl Claim {
-    fn parse(rest: Args<'_>, now: u64) -> Answer<Claim> {
-        let mut claim = Claim {
+    /// A claim without options.
+    fn new(now: u64) -> Claim {
+        Claim {
             delivered: now,
             deliveries: None,
             forces: false,
             only_ids: false,
             last: None,
-        };
+        }
+    }
+
+    fn parse(rest: Args<'_>, now: u64) -> Answer<Claim> {
+        let mut claim = Claim::new(now);
         let mut options = Options::new(rest);
         while let Some(option) = options.next() {
             match option {
@@ -52,37 +57,51 @@ impl Claim {
         }
         Ok(claim)
     }
+
+    /// An entry that was claimed.
+    fn reply(&self, (id, words): Item) -> Reply {
+        match self.only_ids {
+            true => Reply::bulk(id.to_string()),
+            false => item_reply((id, words)),
+        }
+    }
 }
 
-pub(super) fn xclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let wrong = || Stop::reply("ERR Invalid min-idle-time argument for XCLAIM");
-    let least_idle = integer(args[4]).map_err(|_| wrong())?;
-    let least_idle = u64::try_from(least_idle).unwrap_or(0);
+/// The milliseconds for which an entry has to be pending.
+fn least_idle(argument: &[u8], command: &str) -> Answer<u64> {
+    let wrong = |_| Stop::reply(format!("ERR Invalid min-idle-time argument for {command}"));
+    let millis = integer(argument).map_err(wrong)?;
+    Ok(u64::try_from(millis).unwrap_or(0))
+}
+
+/// The ids before the first word that is none.
+fn leading_ids(words: Args<'_>) -> Answer<Vec<Id>> {
     let mut ids = Vec::new();
-    for word in &args[5..] {
+    for word in words {
         match parse_id(word, 0) {
             Ok(id) => ids.push(id),
             Err(stop) if ids.is_empty() => return Err(stop),
             Err(_) => break,
         }
     }
+    Ok(ids)
+}
+
+pub(super) fn xclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let least_idle = least_idle(args[4], "XCLAIM")?;
+    let ids = leading_ids(&args[5..])?;
     let now = txn.now;
     let claim = Claim::parse(&args[5 + ids.len()..], now)?;
     let (entry, meta, mut group) = found(txn, args[1], args[2], "")?;
     if let Some(last) = claim.last {
         group.last = group.last.max(last);
     }
-    let is_new = Consumer::find(txn, &meta, &group, args[3])?.is_none();
-    let mut consumer = Consumer::seen(txn, &meta, &group, args[3])?;
-    if is_new {
-        txn.event(&entry, b't', "xgroup-createconsumer");
-    }
+    let consumer = Consumer::seen(txn, &entry, (&meta, &group), args[3])?;
     consumer.put(txn, &meta, &group)?;
     let mut replies = Vec::new();
     for id in ids {
         let old = Pending::find(txn, &meta, &group, id)?;
-        let words = item(txn, &meta, id)?;
-        let Some(words) = words else {
+        let Some(words) = item(txn, &meta, id)? else {
             if let Some(old) = old {
                 old.delete(txn, &meta, &mut group)?;
             }
@@ -104,17 +123,9 @@ pub(super) fn xclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             None => continue,
         };
         take(txn, (&meta, &group), pending, &consumer.name, &claim)?;
-        replies.push(match claim.only_ids {
-            true => Reply::bulk(id.to_string()),
-            false => item_reply((id, words)),
-        });
+        replies.push(claim.reply((id, words)));
     }
-    if !replies.is_empty() {
-        consumer = Consumer::seen(txn, &meta, &group, args[3])?;
-        consumer.active = now;
-        consumer.put(txn, &meta, &group)?;
-    }
-    group.put(txn, &meta)?;
+    finish(txn, &entry, (&meta, &group), (args[3], replies.len()))?;
     Ok(Reply::Array(replies))
 }
 
@@ -139,13 +150,26 @@ fn take(
     pending.put(txn, meta, group)
 }
 
-pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let wrong = || Stop::reply("ERR Invalid min-idle-time argument for XAUTOCLAIM");
-    let least_idle = integer(args[4]).map_err(|_| wrong())?;
-    let least_idle = u64::try_from(least_idle).unwrap_or(0);
-    let from = parse_bound(args[5], false)?;
+/// Stores the group, and that the consumer was active if it has got entries.
+fn finish(
+    txn: &mut Txn<'_>,
+    entry: &Entry,
+    (meta, group): (&Meta, &Group),
+    (consumer, claimed): (&[u8], usize),
+) -> Answer<()> {
+    if claimed > 0 {
+        let mut consumer = Consumer::seen(txn, entry, (meta, group), consumer)?;
+        consumer.active = txn.now;
+        consumer.put(txn, meta, group)?;
+    }
+    group.put(txn, meta)
+}
+
+/// The options of XAUTOCLAIM: how many entries are claimed at most, and if only their ids are
+/// wanted.
+fn autoclaim_options(rest: Args<'_>) -> Answer<(usize, bool)> {
     let (mut count, mut only_ids) = (100, false);
-    let mut options = Options::new(&args[6..]);
+    let mut options = Options::new(rest);
     while let Some(option) = options.next() {
         match option {
             _ if is(option, "COUNT") => {
@@ -160,20 +184,20 @@ pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             _ => return Err(Stop::syntax()),
         }
     }
+    Ok((count, only_ids))
+}
+
+pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
+    let least_idle = least_idle(args[4], "XAUTOCLAIM")?;
+    let from = parse_bound(args[5], false)?;
+    let (count, only_ids) = autoclaim_options(&args[6..])?;
     let (entry, meta, mut group) = found(txn, args[1], args[2], "")?;
-    let is_new = Consumer::find(txn, &meta, &group, args[3])?.is_none();
-    let mut consumer = Consumer::seen(txn, &meta, &group, args[3])?;
-    if is_new {
-        txn.event(&entry, b't', "xgroup-createconsumer");
-    }
+    let consumer = Consumer::seen(txn, &entry, (&meta, &group), args[3])?;
     consumer.put(txn, &meta, &group)?;
     let now = txn.now;
     let claim = Claim {
-        delivered: now,
-        deliveries: None,
-        forces: false,
         only_ids,
-        last: None,
+        ..Claim::new(now)
     };
     // Ten times as many are looked at as are claimed, so that the call is short.
     let looked_at = count.saturating_mul(10).saturating_add(1);
@@ -195,18 +219,10 @@ pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             continue;
         }
         take(txn, (&meta, &group), pending, &consumer.name, &claim)?;
-        replies.push(match only_ids {
-            true => Reply::bulk(id.to_string()),
-            false => item_reply((id, words)),
-        });
+        replies.push(claim.reply((id, words)));
         left -= 1;
     }
-    if !replies.is_empty() {
-        consumer = Consumer::seen(txn, &meta, &group, args[3])?;
-        consumer.active = now;
-        consumer.put(txn, &meta, &group)?;
-    }
-    group.put(txn, &meta)?;
+    finish(txn, &entry, (&meta, &group), (args[3], replies.len()))?;
     Ok(Reply::Array(vec![
         Reply::bulk(next.unwrap_or_default().to_string()),
         Reply::Array(replies),

@@ -11,11 +11,8 @@
 //!
 //! What one consumer has pending is found by a walk over what the group has.
 
-use super::Args;
-use super::arguments::{Options, integer, is};
-use super::streams::{Item, item, item_reply, items, parse_bound, parse_id, stream};
-use crate::resp::Reply;
-use crate::store::{Answer, Entry, Id, Kind, Meta, Space, Stop, Txn};
+use super::streams::stream;
+use crate::store::{Answer, Entry, Id, Meta, Space, Stop, Txn};
 pub(super) use crate::store::{Consumer, Group, Pending};
 
 /// The number of entries read is not known.
@@ -159,24 +156,24 @@ impl Consumer {
         Ok(stored.map(|it| Consumer::decode(name, &it)))
     }
 
-    /// The consumer, which was seen now, or a new one.
+    /// The consumer that a command names, which is seen now. Notes an event for a new one.
     pub(super) fn seen(
         txn: &mut Txn<'_>,
-        meta: &Meta,
-        group: &Group,
+        entry: &Entry,
+        (meta, group): (&Meta, &Group),
         name: &[u8],
     ) -> Answer<Consumer> {
-        let now = txn.now;
-        let found = Consumer::find(txn, meta, group, name)?;
-        let new = || Consumer {
+        let seen = txn.now;
+        if let Some(found) = Consumer::find(txn, meta, group, name)? {
+            return Ok(Consumer { seen, ..found });
+        }
+        txn.event(entry, b't', "xgroup-createconsumer");
+        Ok(Consumer {
             name: name.to_vec(),
-            seen: now,
+            seen,
             active: 0,
             pending: 0,
-        };
-        let mut consumer = found.unwrap_or_else(new);
-        consumer.seen = now;
-        Ok(consumer)
+        })
     }
 
     /// Adds to the number of pending entries.
@@ -301,332 +298,11 @@ pub(super) fn found(
     Ok((entry, meta, group))
 }
 
-// ---- reading ----
-
-/// XREADGROUP of a stream: new entries for `>`, or what the consumer has pending behind an id.
-pub(super) fn read(
-    txn: &mut Txn<'_>,
-    (name, id): (&[u8], &[u8]),
-    (group, consumer): (&[u8], &[u8]),
-    (count, no_ack): (usize, bool),
-) -> Answer<Option<Vec<Reply>>> {
-    if id == b"$" {
-        return Err(Stop::reply(
-            "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
-        ));
-    }
-    if txn.is_waiting && txn.lookup_awaited(name, Kind::Stream)?.is_none() {
-        return Err(Stop::reply("UNBLOCKED the stream key no longer exists"));
-    }
-    let command = " in XREADGROUP with GROUP option";
-    let (entry, meta, mut group) = found(txn, name, group, command)?;
-    let is_new = Consumer::find(txn, &meta, &group, consumer)?.is_none();
-    let mut consumer = Consumer::seen(txn, &meta, &group, consumer)?;
-    let now = txn.now;
-    if is_new {
-        txn.event(&entry, b't', "xgroup-createconsumer");
-    }
-    if id != b">" {
-        let from = parse_id(id, 0)?.next();
-        consumer.put(txn, &meta, &group)?;
-        let of_consumer = |it: &Pending| it.consumer == consumer.name;
-        let pending = match from {
-            None => Vec::new(),
-            Some(from) => {
-                Pending::range(txn, (&meta, &group), (from, Id::MAX), count, of_consumer)?
-            }
-        };
-        let mut replies = Vec::new();
-        for mut pending in pending {
-            replies.push(match item(txn, &meta, pending.id)? {
-                Some(words) => {
-                    (pending.delivered, pending.deliveries) = (now, pending.deliveries + 1);
-                    pending.put(txn, &meta, &group)?;
-                    item_reply((pending.id, words))
-                }
-                None => Reply::Array(vec![Reply::bulk(pending.id.to_string()), Reply::NullArray]),
-            });
-        }
-        return Ok(Some(replies));
-    }
-    let from = group.last.next();
-    let new: Vec<Item> = match from {
-        None => Vec::new(),
-        Some(from) => items(txn, &meta, (from, Id::MAX), (count, false))?,
-    };
-    for (id, _) in &new {
-        group.advance(&meta, *id);
-        if !no_ack {
-            // After a change of the group's last id, an entry may be delivered again.
-            if let Some(old) = Pending::find(txn, &meta, &group, *id)? {
-                old.delete(txn, &meta, &mut group)?;
-                consumer.pending -= u64::from(old.consumer == consumer.name);
-            }
-            consumer.pending += 1;
-            group.pending += 1;
-            let pending = Pending {
-                id: *id,
-                delivered: now,
-                deliveries: 1,
-                consumer: consumer.name.clone(),
-            };
-            pending.put(txn, &meta, &group)?;
-        }
-    }
-    if !new.is_empty() {
-        consumer.active = now;
-        group.put(txn, &meta)?;
-    }
-    consumer.put(txn, &meta, &group)?;
-    Ok((!new.is_empty()).then(|| new.into_iter().map(item_reply).collect()))
-}
-
-pub(super) fn xack(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let ids = args[3..].iter().map(|it| parse_id(it, 0));
-    let ids = ids.collect::<Answer<Vec<Id>>>()?;
-    let entry = stream(txn, args[1])?;
-    let Some(meta) = entry.meta().cloned() else {
-        return Ok(Reply::Integer(0));
-    };
-    let Some(mut group) = Group::find(txn, &meta, args[2])? else {
-        return Ok(Reply::Integer(0));
-    };
-    let before = group.pending;
-    for id in ids {
-        if let Some(pending) = Pending::find(txn, &meta, &group, id)? {
-            pending.delete(txn, &meta, &mut group)?;
-        }
-    }
-    if group.pending < before {
-        group.put(txn, &meta)?;
-    }
-    Ok(Reply::Integer((before - group.pending) as i64))
-}
-
-pub(super) fn xpending(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let mut rest = &args[3..];
-    let mut least_idle = 0;
-    if let [option, millis, more @ ..] = rest
-        && is(option, "IDLE")
-    {
-        least_idle = u64::try_from(integer(millis)?).unwrap_or(0);
-        rest = more;
-    }
-    let wanted = match *rest {
-        [] if args.len() == 3 => None,
-        [from, to, count] => Some((from, to, count, None)),
-        [from, to, count, consumer] => Some((from, to, count, Some(consumer))),
-        _ => return Err(Stop::syntax()),
-    };
-    let wanted = match wanted {
-        None => None,
-        Some((from, to, count, consumer)) => {
-            let bounds = (parse_bound(from, false)?, parse_bound(to, true)?);
-            let count = usize::try_from(integer(count)?).unwrap_or(0);
-            Some((bounds, count, consumer))
-        }
-    };
-    let (_, meta, group) = found(txn, args[1], args[2], "")?;
-    let Some((bounds, count, consumer)) = wanted else {
-        return summary(txn, &meta, &group);
-    };
-    let now = txn.now;
-    let is_wanted = |it: &Pending| {
-        consumer.is_none_or(|name| it.consumer == name)
-            && now.saturating_sub(it.delivered) >= least_idle
-    };
-    let pending = Pending::range(txn, (&meta, &group), bounds, count, is_wanted)?;
-    let row = |it: Pending| {
-        Reply::Array(vec![
-            Reply::bulk(it.id.to_string()),
-            Reply::Bulk(it.consumer),
-            Reply::Integer(now.saturating_sub(it.delivered) as i64),
-            Reply::Integer(it.deliveries as i64),
-        ])
-    };
-    Ok(Reply::Array(pending.into_iter().map(row).collect()))
-}
-
-fn summary(txn: &mut Txn<'_>, meta: &Meta, group: &Group) -> Answer<Reply> {
-    let all = (Id::default(), Id::MAX);
-    let pending = Pending::range(txn, (meta, group), all, usize::MAX, |_| true)?;
-    let id = |it: Option<&Pending>| it.map_or(Reply::Null, |it| Reply::bulk(it.id.to_string()));
-    let consumers = Consumer::all(txn, meta, group)?.into_iter();
-    let with_some = consumers.filter(|it| it.pending > 0);
-    let row = |it: Consumer| {
-        Reply::Array(vec![
-            Reply::Bulk(it.name),
-            Reply::bulk(it.pending.to_string()),
-        ])
-    };
-    let rows: Vec<Reply> = with_some.map(row).collect();
-    Ok(Reply::Array(vec![
-        Reply::count(pending.len()),
-        id(pending.first()),
-        id(pending.last()),
-        match rows.is_empty() {
-            true => Reply::NullArray,
-            false => Reply::Array(rows),
-        },
-    ]))
-}
-
-// ---- XGROUP ----
-
-pub(super) fn xgroup(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    match (args[1], args.len()) {
-        (it, 5..) if is(it, "CREATE") => create(txn, args),
-        (it, 5..) if is(it, "SETID") => set_id(txn, args),
-        (it, 4) if is(it, "DESTROY") => destroy(txn, args),
-        (it, 5) if is(it, "CREATECONSUMER") => create_consumer(txn, args),
-        (it, 5) if is(it, "DELCONSUMER") => delete_consumer(txn, args),
-        (it, 2) if is(it, "HELP") => Ok(Reply::bulks([
-            "XGROUP <subcommand>. Subcommands are:",
-            "CREATE <key> <group> <id|$> [MKSTREAM] [ENTRIESREAD <number>]: adds a group.",
-            "SETID <key> <group> <id|$> [ENTRIESREAD <number>]: sets up to where it has read.",
-            "DESTROY <key> <group>: removes a group.",
-            "CREATECONSUMER <key> <group> <consumer>: adds a consumer.",
-            "DELCONSUMER <key> <group> <consumer>: removes a consumer and what it has pending.",
-        ])),
-        _ => Err(Stop::reply(super::wrong_subcommand(args))),
-    }
-}
-
-/// The id from which on a group reads, and the options behind it.
-fn begin(args: Args<'_>, meta: Option<&Meta>) -> Answer<(Id, u64, bool)> {
-    let last = match args[4] {
-        b"$" => meta.map_or(Id::default(), |it| it.ends.last),
-        id => parse_bound(id, false)?,
-    };
-    let (mut read, mut makes) = (UNKNOWN, false);
-    let mut options = Options::new(&args[5..]);
-    while let Some(option) = options.next() {
-        match option {
-            _ if is(option, "MKSTREAM") && is(args[1], "CREATE") => makes = true,
-            _ if is(option, "ENTRIESREAD") => {
-                let number = options.integer()?;
-                if number < -1 {
-                    return Err(Stop::reply(
-                        "ERR value for ENTRIESREAD must be positive or -1",
-                    ));
-                }
-                read = number as u64;
-            }
-            _ => return Err(Stop::syntax()),
-        }
-    }
-    Ok((last, read, makes))
-}
-
-fn no_key() -> Stop {
-    Stop::reply(
-        "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.",
-    )
-}
-
-fn create(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let mut entry = stream(txn, args[2])?;
-    let (last, read, makes) = begin(args, entry.meta())?;
-    let meta = match entry.meta().cloned() {
-        Some(meta) => meta,
-        None if makes => {
-            let meta = txn.new_collection(Kind::Stream)?;
-            txn.store(&mut entry, meta.clone())?;
-            meta
-        }
-        None => return Err(no_key()),
-    };
-    if Group::find(txn, &meta, args[3])?.is_some() {
-        return Err(Stop::reply("BUSYGROUP Consumer Group name already exists"));
-    }
-    let group = Group {
-        name: args[3].to_vec(),
-        last,
-        read,
-        pending: 0,
-    };
-    group.put(txn, &meta)?;
-    txn.touch(&entry);
-    txn.event(&entry, b't', "xgroup-create");
-    Ok(Reply::OK)
-}
-
-/// The stream and the group of a subcommand of XGROUP.
-fn of_group(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<(Entry, Meta, Option<Group>)> {
-    let entry = stream(txn, args[2])?;
-    let meta = entry.meta().cloned().ok_or_else(no_key)?;
-    let group = Group::find(txn, &meta, args[3])?;
-    Ok((entry, meta, group))
-}
-
-pub(super) fn missing_group(args: Args<'_>) -> Stop {
+pub(super) fn missing_group(key: &[u8], group: &[u8]) -> Stop {
     let lossy = String::from_utf8_lossy;
     Stop::reply(format!(
         "NOGROUP No such consumer group '{}' for key name '{}'",
-        lossy(args[3]),
-        lossy(args[2])
+        lossy(group),
+        lossy(key)
     ))
-}
-
-fn set_id(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let (entry, meta, group) = of_group(txn, args)?;
-    let (last, read, _) = begin(args, Some(&meta))?;
-    let mut group = group.ok_or_else(|| missing_group(args))?;
-    (group.last, group.read) = (last, read);
-    group.put(txn, &meta)?;
-    txn.event(&entry, b't', "xgroup-setid");
-    Ok(Reply::OK)
-}
-
-fn destroy(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let (entry, meta, group) = of_group(txn, args)?;
-    let Some(group) = group else {
-        return Ok(Reply::Integer(0));
-    };
-    let db = txn.db;
-    txn.delete(db, Space::Elements, &key(&meta, b'g', &[&group.name]))?;
-    for letter in [b'c', b'p'] {
-        txn.delete_range(
-            db,
-            Space::Elements,
-            prefix(key(&meta, letter, &[&group.name])),
-        )?;
-    }
-    txn.event(&entry, b't', "xgroup-destroy");
-    // Who waits for the group learns that it is gone.
-    txn.ready(&entry);
-    Ok(Reply::Integer(1))
-}
-
-fn create_consumer(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let (entry, meta, group) = of_group(txn, args)?;
-    let group = group.ok_or_else(|| missing_group(args))?;
-    if Consumer::find(txn, &meta, &group, args[4])?.is_some() {
-        return Ok(Reply::Integer(0));
-    }
-    let consumer = Consumer::seen(txn, &meta, &group, args[4])?;
-    consumer.put(txn, &meta, &group)?;
-    txn.event(&entry, b't', "xgroup-createconsumer");
-    Ok(Reply::Integer(1))
-}
-
-fn delete_consumer(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let (entry, meta, group) = of_group(txn, args)?;
-    let mut group = group.ok_or_else(|| missing_group(args))?;
-    let Some(consumer) = Consumer::find(txn, &meta, &group, args[4])? else {
-        return Ok(Reply::Integer(0));
-    };
-    let (all, of_consumer) = ((Id::default(), Id::MAX), |it: &Pending| {
-        it.consumer == consumer.name
-    });
-    let pending = Pending::range(txn, (&meta, &group), all, usize::MAX, of_consumer)?;
-    for pending in &pending {
-        pending.delete(txn, &meta, &mut group)?;
-    }
-    group.put(txn, &meta)?;
-    let db = txn.db;
-    let key = key(&meta, b'c', &[&group.name, &consumer.name]);
-    txn.delete(db, Space::Elements, &key)?;
-    txn.event(&entry, b't', "xgroup-delconsumer");
-    Ok(Reply::count(pending.len()))
 }

@@ -63,7 +63,7 @@ pub(super) fn xinfo(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             let entry = stream(txn, args[2])?;
             let meta = entry.meta().cloned().ok_or_else(no_such_key)?;
             let group = Group::find(txn, &meta, args[3])?;
-            let missing = || missing_group(&[args[0], args[1], args[2], args[3]]);
+            let missing = || missing_group(args[2], args[3]);
             let group = group.ok_or_else(missing)?;
             let now = txn.now;
             let row = |it: Consumer| {
