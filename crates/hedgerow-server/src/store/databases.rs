@@ -10,8 +10,7 @@ use hedgerow::Durability;
 use hedgerow::{Db, Error, ErrorKind, Keyspace, Layout, Result};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::Answer;
-use super::txn::Stop;
+use super::{Answer, Stop};
 
 /// The keyspace of what all databases share.
 pub(crate) const SERVER: &str = "server";

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use super::Answer;
 use super::databases::{self, Space};
-use super::entry::Entry;
+use super::entry::{Entry, PLACE_BYTES};
 use super::meta::Meta;
-use super::txn::{PLACE_BYTES, Stop, Txn};
+use super::txn::Txn;
+use super::{Answer, Stop};
 
 const KEY_BYTES_MAX: usize = hedgerow::KEY_BYTES_MAX - 32;
 

@@ -19,6 +19,7 @@ mod entry;
 mod groups;
 mod last;
 mod meta;
+mod stop;
 mod stripes;
 mod times;
 mod txn;
@@ -27,12 +28,13 @@ mod txn;
 pub(crate) use databases::LIBRARY;
 pub(crate) use databases::{DATABASES, Databases, MAP, SERVER, Space, generation_of};
 pub(crate) use effects::{Effects, Event};
-pub(crate) use entry::Entry;
+pub(crate) use entry::{Entry, elements};
 pub(crate) use groups::{Consumer, Group, Pending};
 pub(crate) use meta::{Ends, Id, Kind, LIST_MIDDLE, Meta, Scores, Text};
+pub(crate) use stop::Stop;
 pub(crate) use stripes::Stripes;
 pub(crate) use times::{Due, due, time_of};
-pub(crate) use txn::{Held, Mode, Stop, Txn, Wanted, elements};
+pub(crate) use txn::{Held, Mode, Txn, Wanted};
 
 use crate::resp::Reply;
 
