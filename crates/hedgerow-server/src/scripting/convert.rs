@@ -60,15 +60,18 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
             }
             named("map", Value::Table(map))
         }
-        Reply::Map(pairs) => {
-            let table = lua.create_table_with_capacity(pairs.len() * 2, 0)?;
-            for (key, value) in pairs {
-                table.raw_push(to_lua(lua, key, resp3)?)?;
-                table.raw_push(to_lua(lua, value, resp3)?)?;
-            }
-            Ok(Value::Table(table))
-        }
+        Reply::Map(pairs) => in_turn(lua, pairs, resp3).map(Value::Table),
     }
+}
+
+/// The keys and values of a map in turn.
+fn in_turn(lua: &Lua, pairs: &[(Reply, Reply)], resp3: bool) -> mlua::Result<Table> {
+    let table = lua.create_table_with_capacity(pairs.len() * 2, 0)?;
+    for (key, value) in pairs {
+        table.raw_push(to_lua(lua, key, resp3)?)?;
+        table.raw_push(to_lua(lua, value, resp3)?)?;
+    }
+    Ok(table)
 }
 
 fn list(lua: &Lua, items: &[Reply], resp3: bool) -> mlua::Result<Table> {

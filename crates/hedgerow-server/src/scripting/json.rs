@@ -17,6 +17,7 @@ struct Settings {
     invalid_numbers: AtomicBool,
 }
 
+/// True and a result, or false and the text of an error.
 type Outcome = mlua::Result<(bool, Value)>;
 
 pub(super) fn functions(lua: &Lua) -> mlua::Result<Table> {
@@ -26,45 +27,11 @@ pub(super) fn functions(lua: &Lua) -> mlua::Result<Table> {
         invalid_numbers: AtomicBool::new(false),
     });
     let table = lua.create_table()?;
-    let wrong = |lua: &Lua, text: String| -> Outcome {
-        Ok((false, Value::String(lua.create_string(text)?)))
-    };
     let of_encode = settings.clone();
-    let encode = move |lua: &Lua, args: MultiValue| {
-        let mut out = Vec::new();
-        match encode(&of_encode, args.front().unwrap_or(&Value::Nil), 0, &mut out) {
-            Ok(()) => Ok((true, Value::String(lua.create_string(&out)?))),
-            Err(text) => wrong(lua, text),
-        }
-    };
+    let encode = move |lua: &Lua, args: MultiValue| encoded(lua, &args, &of_encode);
     table.raw_set("encode", lua.create_function(encode)?)?;
     let of_decode = settings.clone();
-    let decode = move |lua: &Lua, args: MultiValue| {
-        let Some(Value::String(text)) = args.front() else {
-            return wrong(
-                lua,
-                "bad argument #1 to 'decode' (string expected)".to_owned(),
-            );
-        };
-        let bytes = text.as_bytes();
-        let parsed: serde_json::Value = match serde_json::from_slice(&bytes) {
-            Ok(parsed) => parsed,
-            Err(error) => {
-                return wrong(
-                    lua,
-                    format!("Expected value but found invalid token: {error}"),
-                );
-            }
-        };
-        let depth = of_decode.decode_depth.load(Ordering::Relaxed);
-        match decode(lua, &parsed, depth)? {
-            Some(value) => Ok((true, value)),
-            None => wrong(
-                lua,
-                format!("Found too many nested data structures ({})", depth + 1),
-            ),
-        }
-    };
+    let decode = move |lua: &Lua, args: MultiValue| decoded(lua, &args, &of_decode);
     table.raw_set("decode", lua.create_function(decode)?)?;
     for (name, is_encode) in [("encode_max_depth", true), ("decode_max_depth", false)] {
         let settings = settings.clone();
@@ -95,6 +62,41 @@ pub(super) fn functions(lua: &Lua) -> mlua::Result<Table> {
         table.raw_set(name, lua.create_function(accept)?)?;
     }
     Ok(table)
+}
+
+fn wrong(lua: &Lua, text: &str) -> Outcome {
+    Ok((false, Value::String(lua.create_string(text)?)))
+}
+
+/// The first argument as JSON.
+fn encoded(lua: &Lua, args: &MultiValue, settings: &Settings) -> Outcome {
+    let mut out = Vec::new();
+    match encode(settings, args.front().unwrap_or(&Value::Nil), 0, &mut out) {
+        Ok(()) => Ok((true, Value::String(lua.create_string(&out)?))),
+        Err(text) => wrong(lua, &text),
+    }
+}
+
+/// The value of the JSON that is the first argument.
+fn decoded(lua: &Lua, args: &MultiValue, settings: &Settings) -> Outcome {
+    let Some(Value::String(text)) = args.front() else {
+        return wrong(lua, "bad argument #1 to 'decode' (string expected)");
+    };
+    let parsed: serde_json::Value = match serde_json::from_slice(&text.as_bytes()) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let text = format!("Expected value but found invalid token: {error}");
+            return wrong(lua, &text);
+        }
+    };
+    let depth = settings.decode_depth.load(Ordering::Relaxed);
+    match decode(lua, &parsed, depth)? {
+        Some(value) => Ok((true, value)),
+        None => {
+            let text = format!("Found too many nested data structures ({})", depth + 1);
+            wrong(lua, &text)
+        }
+    }
 }
 
 fn encode(

@@ -1,6 +1,6 @@
 //! Libraries of functions, and the first line of a script.
 
-use mlua::{Function, MultiValue, Value};
+use mlua::{Function, MultiValue, Table, Value};
 
 /// The flags of a script or a function.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -151,87 +151,84 @@ impl Library {
 
 /// The arguments of `redis.register_function`: a name and a function, or a table of both and more.
 pub(super) fn registered(args: &MultiValue) -> Result<(Registered, Function), String> {
-    let text = |value: &Value| match value {
-        Value::String(text) => Some(text.to_string_lossy().to_string()),
-        _ => None,
-    };
-    let (mut name, mut run, mut description, mut flags) = (None, None, None, Flags::default());
-    match args.iter().collect::<Vec<_>>()[..] {
-        [Value::Table(table)] => {
-            let mut wrong = None;
-            let walked = table.for_each(|key: Value, value: Value| {
-                match (text(&key).as_deref(), &value) {
-                    (Some("function_name"), Value::String(_)) => name = text(&value),
-                    (Some("function_name"), _) => {
-                        wrong = Some("function_name argument given to redis.register_function must be a string");
-                    }
-                    (Some("description"), Value::String(_)) => description = text(&value),
-                    (Some("description"), _) => {
-                        wrong = Some("description argument given to redis.register_function must be a string");
-                    }
-                    (Some("callback"), Value::Function(function)) => run = Some(function.clone()),
-                    (Some("callback"), _) => {
-                        wrong = Some("callback argument given to redis.register_function must be a function");
-                    }
-                    (Some("flags"), Value::Table(names)) => {
-                        for flag in names.sequence_values::<Value>() {
-                            let flag = text(&flag?);
-                            if !flag.is_some_and(|flag| flags.add(&flag)) {
-                                wrong = Some("unknown flag given");
-                            }
-                        }
-                    }
-                    (Some("flags"), _) => {
-                        wrong = Some("flags argument to redis.register_function must be a table representing function flags");
-                    }
-                    (Some(_), _) => wrong = Some("unknown argument given to redis.register_function"),
-                    (None, _) => {
-                        wrong = Some("named argument key given to redis.register_function is not a string");
-                    }
-                }
-                Ok(())
-            });
-            walked.map_err(|error| error.to_string())?;
-            if let Some(wrong) = wrong {
-                return Err(wrong.to_owned());
-            }
-            if name.is_none() {
-                return Err("redis.register_function must get a function name argument".to_owned());
-            }
-            if run.is_none() {
-                return Err("redis.register_function must get a callback argument".to_owned());
-            }
-        }
+    let (registered, run) = match args.iter().collect::<Vec<_>>()[..] {
+        [Value::Table(table)] => of_table(table)?,
         [_] => {
             return Err("calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).".to_owned());
         }
-        [first, Value::Function(function)] => {
-            name = text(first);
-            run = Some(function.clone());
-            if name.is_none() {
-                return Err("first argument to redis.register_function must be a string".to_owned());
-            }
-        }
-        [first, _] => {
-            return Err(match text(first) {
-                None => "first argument to redis.register_function must be a string".to_owned(),
-                Some(_) => {
-                    "second argument to redis.register_function must be a function".to_owned()
-                }
-            });
-        }
+        [name, run] => of_pair(name, run)?,
         _ => return Err("wrong number of arguments to redis.register_function".to_owned()),
-    }
-    let (Some(name), Some(run)) = (name, run) else {
-        return Err("wrong number of arguments to redis.register_function".to_owned());
     };
-    if !is_name(&name) {
+    if !is_name(&registered.name) {
         return Err("Library names can only contain letters, numbers, or underscores(_) and must be at least one character long".to_owned());
     }
+    Ok((registered, run))
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.to_string_lossy().to_string()),
+        _ => None,
+    }
+}
+
+fn of_pair(name: &Value, run: &Value) -> Result<(Registered, Function), String> {
+    let name = text(name).ok_or("first argument to redis.register_function must be a string")?;
+    let Value::Function(run) = run else {
+        return Err("second argument to redis.register_function must be a function".to_owned());
+    };
     let registered = Registered {
         name,
+        description: None,
+        flags: Flags::default(),
+    };
+    Ok((registered, run.clone()))
+}
+
+fn of_table(table: &Table) -> Result<(Registered, Function), String> {
+    let (mut name, mut run, mut description, mut flags) = (None, None, None, Flags::default());
+    let mut wrong = None;
+    let walked = table.for_each(|key: Value, value: Value| {
+        match (text(&key).as_deref(), &value) {
+            (Some("function_name"), Value::String(_)) => name = text(&value),
+            (Some("function_name"), _) => {
+                wrong = Some("function_name argument given to redis.register_function must be a string");
+            }
+            (Some("description"), Value::String(_)) => description = text(&value),
+            (Some("description"), _) => {
+                wrong = Some("description argument given to redis.register_function must be a string");
+            }
+            (Some("callback"), Value::Function(function)) => run = Some(function.clone()),
+            (Some("callback"), _) => {
+                wrong = Some("callback argument given to redis.register_function must be a function");
+            }
+            (Some("flags"), Value::Table(names)) => {
+                for flag in names.sequence_values::<Value>() {
+                    let flag = text(&flag?);
+                    if !flag.is_some_and(|flag| flags.add(&flag)) {
+                        wrong = Some("unknown flag given");
+                    }
+                }
+            }
+            (Some("flags"), _) => {
+                wrong = Some("flags argument to redis.register_function must be a table representing function flags");
+            }
+            (Some(_), _) => wrong = Some("unknown argument given to redis.register_function"),
+            (None, _) => {
+                wrong = Some("named argument key given to redis.register_function is not a string");
+            }
+        }
+        Ok(())
+    });
+    walked.map_err(|error| error.to_string())?;
+    if let Some(wrong) = wrong {
+        return Err(wrong.to_owned());
+    }
+    let registered = Registered {
+        name: name.ok_or("redis.register_function must get a function name argument")?,
         description,
         flags,
     };
+    let run = run.ok_or("redis.register_function must get a callback argument")?;
     Ok((registered, run))
 }

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Value, VmState};
 
 use super::convert::{from_lua, to_lua, word};
 use super::libraries::{self, Library, Registered};
-use super::{Program, bits, digest, json, message_pack, structs};
+use super::{Program, bits, json, message_pack, redis, structs};
 use crate::resp::Reply;
 
 /// The memory of a state. A script that needs more ends with an error.
@@ -117,7 +117,7 @@ impl Machine {
         }
         constants.raw_set("REDIS_VERSION", "7.2.4")?;
         host.raw_set("constants", constants)?;
-        host.raw_set("redis", redis(&lua)?)?;
+        host.raw_set("redis", redis::functions(&lua)?)?;
         host.raw_set("cjson", json::functions(&lua)?)?;
         host.raw_set("cmsgpack", message_pack::functions(&lua)?)?;
         host.raw_set("bit", bits::functions(&lua)?)?;
@@ -441,76 +441,4 @@ fn failure(value: &Value, name: &str, source: &str) -> Reply {
     let (text, line) = problem(value);
     let line = line.map_or(String::new(), |line| format!(":{line}"));
     Reply::Error(format!("{text} script: {name}, on {source}{line}."))
-}
-
-/// The functions of `redis` that need no command.
-fn redis(lua: &Lua) -> mlua::Result<Table> {
-    type Outcome = (bool, Value);
-    let table = lua.create_table()?;
-    let ok = |lua: &Lua, value: &str| Ok((true, Value::String(lua.create_string(value)?)));
-    let wrong = |lua: &Lua, text: &str| Ok((false, Value::String(lua.create_string(text)?)));
-    let sha1 = move |lua: &Lua, args: MultiValue| -> mlua::Result<Outcome> {
-        match args.iter().map(word).collect::<Option<Vec<_>>>().as_deref() {
-            Some([text]) => ok(lua, &digest(text)),
-            _ => wrong(lua, "wrong number of arguments"),
-        }
-    };
-    table.raw_set("sha1hex", lua.create_function(sha1)?)?;
-    let set_resp = move |lua: &Lua, args: MultiValue| -> mlua::Result<Outcome> {
-        match args.iter().map(Value::as_i64).collect::<Vec<_>>()[..] {
-            [Some(version @ 2..=3)] => {
-                lua.set_named_registry_value("resp3", version == 3)?;
-                Ok((true, Value::Nil))
-            }
-            [_] => wrong(lua, "RESP version must be 2 or 3."),
-            _ => wrong(lua, "redis.setresp() requires one argument."),
-        }
-    };
-    table.raw_set("setresp", lua.create_function(set_resp)?)?;
-    for (name, field) in [("error_reply", "err"), ("status_reply", "ok")] {
-        let made = move |lua: &Lua, args: MultiValue| -> mlua::Result<Outcome> {
-            let table = lua.create_table()?;
-            match args.iter().collect::<Vec<_>>()[..] {
-                [Value::String(text)] => {
-                    let bytes = text.as_bytes();
-                    let text = match field {
-                        "err" if bytes.is_empty() => b"ERR".to_vec(),
-                        "err" => bytes.strip_prefix(b"-").unwrap_or(&bytes).to_vec(),
-                        _ => bytes.to_vec(),
-                    };
-                    table.raw_set(field, lua.create_string(text)?)?;
-                }
-                _ => table.raw_set("err", "ERR wrong number or type of arguments")?,
-            }
-            Ok((true, Value::Table(table)))
-        };
-        table.raw_set(name, lua.create_function(made)?)?;
-    }
-    let set_repl = move |lua: &Lua, flags: Option<i64>| -> mlua::Result<Outcome> {
-        match flags {
-            Some(0..=3) => Ok((true, Value::Nil)),
-            _ => wrong(
-                lua,
-                "Invalid replication flags. Please use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
-            ),
-        }
-    };
-    table.raw_set("set_repl", lua.create_function(set_repl)?)?;
-    // There is no log of the server for `log`.
-    let constants = [
-        ("log", false),
-        ("replicate_commands", true),
-        ("breakpoint", false),
-        ("debug", false),
-    ];
-    for (name, value) in constants {
-        let constant = move |_: &Lua, _: MultiValue| Ok((true, value));
-        table.raw_set(name, lua.create_function(constant)?)?;
-    }
-    let forward = |lua: &Lua, args: MultiValue| {
-        let run: Function = lua.named_registry_value("acl_check_cmd")?;
-        run.call::<Outcome>(args)
-    };
-    table.raw_set("acl_check_cmd", lua.create_function(forward)?)?;
-    Ok(table)
 }

@@ -10,6 +10,7 @@ mod json;
 mod libraries;
 mod machine;
 mod message_pack;
+mod redis;
 mod structs;
 
 use std::collections::{HashMap, VecDeque};
