@@ -5,10 +5,10 @@ use super::{
     PUBSUB, READ, Run, Special, WRITE,
 };
 use super::{
-    administration, bits, channels, client, cluster, config, dump, expiry, geo, hash_expiry,
-    hashes, hyperloglog, info, introspection, keys, list_ends, lists, lua, scan, sets, slow_log,
-    sort, stream_acks, stream_claims, stream_group_changes, stream_info, stream_reads, streams,
-    strings, users, zset_ends, zset_range, zset_store, zsets,
+    administration, bits, channels, client, cluster, common_subsequence, config, dump, expiry, geo,
+    hash_expiry, hashes, hyperloglog, info, introspection, keys, list_ends, lists, lua, scan, sets,
+    slow_log, sort, stream_acks, stream_claims, stream_group_changes, stream_info, stream_reads,
+    streams, strings, users, zset_ends, zset_range, zset_store, zsets,
 };
 
 const fn row(
@@ -74,7 +74,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "Subtracts from a number."),
     row(("incrbyfloat", 3), WRITE | GROWS | FAST, Keys::ONE, Run::Data(strings::incrbyfloat),
         "Adds to a number with a fraction."),
-    row(("lcs", -3), READ, Keys::Range(1, 2, 1), Run::Data(strings::lcs),
+    row(("lcs", -3), READ, Keys::Range(1, 2, 1), Run::Data(common_subsequence::lcs),
         "Returns the longest common subsequence of two strings."),
     // ---- bitmap ----
     row(("getbit", 3), READ | FAST, Keys::ONE, Run::Data(bits::getbit),
