@@ -255,16 +255,10 @@ impl Connection {
                 }
                 () = client.wake.notified() => {
                     self.output.append(&mut client.take_outbox());
-                    let unblocked = client.unblocked.load(Ordering::Acquire);
-                    if client.is_killed() && waiter.give_up() {
-                        self.session.ends = true;
-                        reply = Some(Reply::Several(Vec::new()));
-                    } else if unblocked > 0 && waiter.give_up() {
-                        reply = Some(match unblocked {
-                            1 => nothing(command),
-                            _ => error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
-                        });
-                    } else if let Err(error) = self.write(stream).await {
+                    reply = self.woken(&waiter, command);
+                    if reply.is_none()
+                        && let Err(error) = self.write(stream).await
+                    {
                         result = Err(error);
                         // Whoever still served it would lose what it takes.
                         ends.set(tokio::time::sleep(Duration::ZERO));
@@ -282,6 +276,20 @@ impl Connection {
         client.is_waiting.store(false, Ordering::Release);
         server.waiters.remove(&waiter);
         result.map(|()| reply.unwrap_or(Reply::Null))
+    }
+
+    /// The reply to a client that another one has ended or unblocked.
+    fn woken(&mut self, waiter: &Waiter, command: &Command) -> Option<Reply> {
+        let client = &self.session.client;
+        let unblocked = client.unblocked.load(Ordering::Acquire);
+        if client.is_killed() && waiter.give_up() {
+            self.session.ends = true;
+            return Some(Reply::Several(Vec::new()));
+        }
+        (unblocked > 0 && waiter.give_up()).then(|| match unblocked {
+            1 => nothing(command),
+            _ => error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+        })
     }
 }
 
