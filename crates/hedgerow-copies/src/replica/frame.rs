@@ -17,12 +17,10 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use hedgerow::{
-    CommitChange, Error, ErrorKind, Expiry, KeyOrder, Layout, LoadOp, LoadedTables, Partitioning,
-    Result,
-};
+use hedgerow::{CommitChange, Error, Expiry, KeyOrder, Layout, LoadOp, LoadedTables, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::field::{damaged, partitioning, partitioning_bytes, sized, text, time, time_bytes};
 use super::is_write;
 
 /// A frame is sent when its payload has reached this.
@@ -198,67 +196,7 @@ impl<W: Write> Sender<'_, W> {
     }
 }
 
-/// Nothing for `None`.
-fn time_bytes(ms: Option<u64>) -> Vec<u8> {
-    ms.map_or_else(Vec::new, |ms| ms.to_le_bytes().to_vec())
-}
-
-/// Nothing for one tree, a count for trees by hash, sized keys for trees by range.
-fn partitioning_bytes(partitioning: &Partitioning) -> Vec<u8> {
-    match partitioning {
-        Partitioning::Hash(count) => count.to_le_bytes().to_vec(),
-        Partitioning::Range(splits) => {
-            let mut bytes = vec![0, 0];
-            for split in splits.iter() {
-                bytes.extend((split.len() as u32).to_le_bytes());
-                bytes.extend(split);
-            }
-            bytes
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn partitioning(mut bytes: &[u8]) -> Result<Partitioning> {
-    let Some(count) = bytes.split_off(..2) else {
-        return match bytes {
-            [] => Ok(Partitioning::Single),
-            _ => Err(damaged("a partitioning")),
-        };
-    };
-    match u16::from_le_bytes([count[0], count[1]]) {
-        0 => {
-            let mut splits = Vec::new();
-            while !bytes.is_empty() {
-                splits.push(sized(&mut bytes)?.to_vec());
-            }
-            Ok(Layout::sorted().range(splits).partitioning)
-        }
-        count => Ok(Partitioning::Hash(count)),
-    }
-}
-
 // ---- receiving ----
-
-fn damaged(what: &str) -> Error {
-    let message = format!("expected {what} of a change, found other bytes");
-    Error::new(ErrorKind::Corruption, message)
-}
-
-fn sized<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8]> {
-    let size = bytes.split_off(..4).ok_or_else(|| damaged("a size"))?;
-    let size = u32::from_le_bytes([size[0], size[1], size[2], size[3]]) as usize;
-    bytes.split_off(..size).ok_or_else(|| damaged("a field"))
-}
-
-/// The time of a field.
-fn time(bytes: &[u8]) -> Result<Option<u64>> {
-    match <[u8; 8]>::try_from(bytes) {
-        Ok(ms) => Ok(Some(u64::from_le_bytes(ms))),
-        Err(_) if bytes.is_empty() => Ok(None),
-        Err(_) => Err(damaged("a time")),
-    }
-}
 
 /// The payload of a frame.
 pub(super) struct Frame {
@@ -333,6 +271,66 @@ pub(super) enum Received {
     LoadWithOperands(String),
 }
 
+/// The change of a code that begins no load.
+fn decode(code: u8, fields: &[Vec<u8>]) -> Result<CommitChange> {
+    let Some(keyspace) = fields.first() else {
+        return Err(damaged("a change in its place"));
+    };
+    let keyspace = text(keyspace)?;
+    let field = |i: usize| fields[i].clone();
+    Ok(match code {
+        code::PUT => CommitChange::Put {
+            keyspace,
+            key: field(1),
+            value: field(2),
+            expiry: time(&fields[3]).map(Expiry::of)?,
+        },
+        code::MERGE => CommitChange::Merge {
+            keyspace,
+            key: field(1),
+            operand: field(2),
+        },
+        code::DELETE => CommitChange::Delete {
+            keyspace,
+            key: field(1),
+        },
+        code::DELETE_RANGE | code::DELETE_ALL_FROM => CommitChange::DeleteRange {
+            keyspace,
+            from: field(1),
+            to: fields.get(2).cloned(),
+        },
+        code::DELETE_PREFIX => CommitChange::DeletePrefix {
+            keyspace,
+            prefix: field(1),
+        },
+        code::CREATE => CommitChange::Create {
+            keyspace,
+            layout: Layout {
+                order: text(&fields[1])?.parse::<KeyOrder>()?,
+                partitioning: partitioning(&fields[2])?,
+                merge_operator: Some(text(&fields[3])?)
+                    .filter(|it| !it.is_empty())
+                    .map(Into::into),
+            },
+        },
+        code::SET_MERGE_OPERATOR => CommitChange::SetMergeOperator {
+            keyspace,
+            name: text(&fields[1])?,
+        },
+        code::SET_TIME_TO_LIVE => CommitChange::SetTimeToLive {
+            keyspace,
+            time_to_live: time(&fields[1])?.map(Duration::from_millis),
+        },
+        code::RENAME => CommitChange::Rename {
+            keyspace,
+            to: text(&fields[1])?,
+        },
+        code::CLEAR => CommitChange::Clear { keyspace },
+        code::DROP => CommitChange::Drop { keyspace },
+        _ => return Err(damaged("a change in its place")),
+    })
+}
+
 /// The changes of one commit, perhaps in several frames.
 pub(super) struct Receiver<'r, 'a, R> {
     reader: &'r mut Reader<'a, R>,
@@ -349,69 +347,16 @@ impl<'r, 'a, R: Read> Receiver<'r, 'a, R> {
         let Some((code, fields)) = self.next()? else {
             return Ok(None);
         };
-        let text = |i: usize| match String::from_utf8(fields[i].clone()) {
-            Ok(text) => Ok(text),
-            Err(_) => Err(damaged("a name")),
-        };
-        let keyspace = text(0)?;
-        let field = |i: usize| fields[i].clone();
-        let expiry = |i: usize| time(&fields[i]).map(Expiry::of);
-        let change = match code {
-            code::PUT => CommitChange::Put {
-                keyspace,
-                key: field(1),
-                value: field(2),
-                expiry: expiry(3)?,
-            },
-            code::MERGE => CommitChange::Merge {
-                keyspace,
-                key: field(1),
-                operand: field(2),
-            },
-            code::DELETE => CommitChange::Delete {
-                keyspace,
-                key: field(1),
-            },
-            code::DELETE_RANGE | code::DELETE_ALL_FROM => CommitChange::DeleteRange {
-                keyspace,
-                from: field(1),
-                to: fields.get(2).cloned(),
-            },
-            code::DELETE_PREFIX => CommitChange::DeletePrefix {
-                keyspace,
-                prefix: field(1),
-            },
-            code::CREATE => CommitChange::Create {
-                keyspace,
-                layout: Layout {
-                    order: text(1)?.parse::<KeyOrder>()?,
-                    partitioning: partitioning(&fields[2])?,
-                    merge_operator: Some(text(3)?).filter(|it| !it.is_empty()).map(Into::into),
-                },
-            },
-            code::SET_MERGE_OPERATOR => CommitChange::SetMergeOperator {
-                keyspace,
-                name: text(1)?,
-            },
-            code::SET_TIME_TO_LIVE => CommitChange::SetTimeToLive {
-                keyspace,
-                time_to_live: time(&fields[1])?.map(Duration::from_millis),
-            },
-            code::RENAME => CommitChange::Rename {
-                keyspace,
-                to: text(1)?,
-            },
-            code::CLEAR => CommitChange::Clear { keyspace },
-            code::DROP => CommitChange::Drop { keyspace },
-            code::LOAD => return Ok(Some(Received::Load(keyspace))),
-            code::LOAD_WITH_OPERANDS => return Ok(Some(Received::LoadWithOperands(keyspace))),
-            _ => return Err(damaged("a change in its place")),
-        };
-        let is_write = is_write(&change);
-        Ok(Some(if is_write {
-            Received::Write(change)
-        } else {
-            Received::Whole(change)
+        Ok(Some(match code {
+            code::LOAD => Received::Load(text(&fields[0])?),
+            code::LOAD_WITH_OPERANDS => Received::LoadWithOperands(text(&fields[0])?),
+            _ => {
+                let change = decode(code, &fields)?;
+                match is_write(&change) {
+                    true => Received::Write(change),
+                    false => Received::Whole(change),
+                }
+            }
         }))
     }
 
@@ -498,3 +443,6 @@ impl<R: Read> Iterator for Entries<'_, '_, '_, R> {
         Some(op.map(|op| (field(0), op)))
     }
 }
+
+#[cfg(test)]
+mod tests;

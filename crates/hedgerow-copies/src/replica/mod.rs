@@ -38,6 +38,7 @@
 //! change is applied again, with the same result. A load with operands is applied in parts of a
 //! mebibyte, each with its position.
 
+mod field;
 mod frame;
 
 use std::io::{Read, Write};
