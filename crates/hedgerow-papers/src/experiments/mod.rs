@@ -323,30 +323,7 @@ impl Runner<'_> {
                 break;
             }
             begun(trial, step);
-            session.change(|settings| {
-                settings.reads = Some(step.ops);
-                settings.part = step.part;
-                settings.seek_nexts = step.seek_nexts;
-                settings.mix = step.mix;
-                settings.batch_size = step.batch_size;
-                settings.window = step.window;
-            })?;
-            let opened = step.cold.then(|| session.cool()).transpose()?;
-            if step.warm_up > 0 {
-                session.change(|settings| settings.reads = Some(step.warm_up))?;
-                session.run(step.workload, &|_| ())?;
-                session.change(|settings| settings.reads = Some(step.ops))?;
-            }
-            let before = step.beside_device.then(|| beside.measure()).transpose()?;
-            let mut row = session.run(step.workload, &|_| ())?;
-            if let Some(before) = before {
-                row["device"] = json!({ "depth_32": f64::midpoint(before, beside.measure()?) });
-            }
-            row["page_cache_dropped"] = json!(opened.is_some_and(|it| it.page_cache_dropped));
-            if let Some(opened) = opened {
-                row["open_seconds"] = json!(opened.seconds);
-                row["open_read_bytes"] = json!(opened.read_bytes);
-            }
+            let mut row = measured(&mut session, step, &beside)?;
             if step.part != Part::WHOLE {
                 match step.workload.loads() {
                     true => growth.add(&mut row),
@@ -361,4 +338,34 @@ impl Runner<'_> {
         }
         Ok(())
     }
+}
+
+/// Runs a step over the store. The row tells how the store was opened and how fast the device was,
+/// if the step asks for it.
+fn measured(session: &mut Session, step: &Step, beside: &OwnRate) -> Result<Value> {
+    session.change(|settings| {
+        settings.reads = Some(step.ops);
+        settings.part = step.part;
+        settings.seek_nexts = step.seek_nexts;
+        settings.mix = step.mix;
+        settings.batch_size = step.batch_size;
+        settings.window = step.window;
+    })?;
+    let opened = step.cold.then(|| session.cool()).transpose()?;
+    if step.warm_up > 0 {
+        session.change(|settings| settings.reads = Some(step.warm_up))?;
+        session.run(step.workload, &|_| ())?;
+        session.change(|settings| settings.reads = Some(step.ops))?;
+    }
+    let before = step.beside_device.then(|| beside.measure()).transpose()?;
+    let mut row = session.run(step.workload, &|_| ())?;
+    if let Some(before) = before {
+        row["device"] = json!({ "depth_32": f64::midpoint(before, beside.measure()?) });
+    }
+    row["page_cache_dropped"] = json!(opened.is_some_and(|it| it.page_cache_dropped));
+    if let Some(opened) = opened {
+        row["open_seconds"] = json!(opened.seconds);
+        row["open_read_bytes"] = json!(opened.read_bytes);
+    }
+    Ok(row)
 }
