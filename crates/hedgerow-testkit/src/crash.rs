@@ -19,6 +19,7 @@ mod adoptions;
 mod copies;
 mod ends;
 mod loads;
+mod maintenance;
 mod oracle;
 mod ranges;
 mod reads;
@@ -41,7 +42,6 @@ use crate::metamorphic::{ORDERS, any_design, any_partitioning, any_workers};
 use crate::operator::Notes;
 use crate::order::{ANY_KEY, takes};
 use crate::random::{Random, mix};
-use crate::run::ask_often;
 use crate::setup::{Setup, suited};
 
 use adoptions::{Adoptions, Designs, Told};
@@ -323,34 +323,13 @@ impl Harness {
                 let result = round.db.flush();
                 self.maintained(round, "flush", result, true)
             }
-            7 => {
-                let Some((name, keyspace)) = self.keyspace(round) else {
-                    return Ok(());
-                };
-                let result = match self.random.one_in(2) {
-                    true => keyspace.compact::<&[u8]>(..),
-                    false => keyspace.wait_until_merged(),
-                };
-                self.maintained(round, &format!("merge {name}"), result, false)
-            }
+            7 => self.merge(round),
             8 if round.trouble == Trouble::NoMerges => Ok(()),
             8 => {
                 let name = *self.random.pick(&NAMES);
                 self.empty(round, name)
             }
-            9 => {
-                let Some((name, keyspace)) = self.keyspace(round) else {
-                    return Ok(());
-                };
-                if self.setup.self_tuning
-                    && self.random.one_in(2)
-                    && let Err(error) = ask_often(&keyspace)
-                {
-                    self.allowed(round, &error)?;
-                }
-                let result = keyspace.flush();
-                self.maintained(round, &format!("flush {name}"), result, false)
-            }
+            9 => self.flush(round),
             11 => self.load(round),
             12 => self.retune(round),
             13 => self.move_all(round),
@@ -435,21 +414,6 @@ impl Harness {
             }
         }
         self.oracle.commit(commit, true);
-    }
-
-    fn maintained(
-        &mut self,
-        round: &mut Round,
-        what: &str,
-        result: hedgerow::Result<()>,
-        all_durable: bool,
-    ) -> Result<(), String> {
-        if let Ended::Done = self.ended(round, what, result)?
-            && all_durable
-        {
-            self.oracle.everything_is_durable();
-        }
-        Ok(())
     }
 
     /// Checks the result of a call that writes: its outcome, and whether it may fail.

@@ -148,19 +148,26 @@ impl Generator {
                 hours: self.random.range(1, 8),
                 synced: self.random.one_in(20),
             },
-            16 if self.random.one_in(8) => Op::TimeToLive {
-                keyspace: self.keyspace().into(),
-                hours: self.random.below(6),
-            },
-            16 => Op::Wait {
-                hours: self.random.range(1, 4),
-            },
+            16 => self.time(),
             12 => Op::DeleteRange {
                 keyspace: self.keyspace().into(),
                 keys: self.keys(),
                 synced: self.random.one_in(20),
             },
             _ => self.transaction(),
+        }
+    }
+
+    /// Draws a wait, rarely a time to live.
+    fn time(&mut self) -> Op {
+        match self.random.one_in(8) {
+            true => Op::TimeToLive {
+                keyspace: self.keyspace().into(),
+                hours: self.random.below(6),
+            },
+            false => Op::Wait {
+                hours: self.random.range(1, 4),
+            },
         }
     }
 

@@ -13,107 +13,135 @@ use crate::ops::Op;
 use crate::random::Random;
 use crate::setup::{DiskSpec, Setup, suited};
 
-/// The designs by name. Each takes one dimension to an extreme. The last ones are drawn from a
-/// seed.
+/// The designs by name. Each takes one dimension to an extreme.
 pub fn designs() -> Vec<(String, Design)> {
     let tiny = Setup::tiny(0).design;
     let mut designs = vec![
         ("default".to_owned(), Design::default()),
         ("tiny".to_owned(), tiny.clone()),
     ];
-    let mut add = |name: &str, change: &dyn Fn(&mut Design)| {
-        let mut design = tiny.clone();
-        change(&mut design);
-        designs.push((name.to_owned(), design));
-    };
-    for (ratio, cut) in [
+    designs.extend(with_policies(&tiny));
+    designs.extend(with_filters(&tiny));
+    designs.extend(with_indexes(&tiny));
+    designs.extend(with_htables(&tiny));
+    designs.extend(with_options(&tiny));
+    designs.extend(with_clusters(&tiny));
+    designs
+}
+
+/// A tiny design with a change, and its name.
+fn changed(
+    tiny: &Design,
+    name: impl Into<String>,
+    change: impl FnOnce(&mut Design),
+) -> (String, Design) {
+    let mut design = tiny.clone();
+    change(&mut design);
+    (name.into(), design)
+}
+
+fn with_policies(tiny: &Design) -> impl Iterator<Item = (String, Design)> {
+    let leveling = [
         (2.0, CutSpec::OneTable),
         (2.0, CutSpec::WholeLevel),
         (4.0, CutSpec::PartitionedFull),
         (6.0, CutSpec::WholeLevel),
         (10.0, CutSpec::OneTable),
         (10.0, CutSpec::PartitionedFull),
-    ] {
-        let policy = PolicySpec::leveling(ratio).cut(cut);
-        add(&policy.to_string(), &|design| {
-            design.policy = policy.clone()
-        });
-    }
-    for policy in policies() {
-        add(&policy.to_string(), &|design| {
-            design.policy = policy.clone()
-        });
-    }
-    for bits_per_key in [1.0, 2.7, 10.0, 32.0] {
-        let filter = FilterSpec::Bloom { bits_per_key };
-        add(&filter.to_string(), &|design| design.filter = filter);
-    }
-    for fingerprint_bits in [4, 12, 17] {
-        let filter = FilterSpec::Cuckoo { fingerprint_bits };
-        add(&filter.to_string(), &|design| design.filter = filter);
-    }
+    ];
+    let leveling = leveling.map(|(ratio, cut)| PolicySpec::leveling(ratio).cut(cut));
+    let all = leveling.into_iter().chain(policies());
+    all.map(move |policy| changed(tiny, policy.to_string(), |design| design.policy = policy))
+}
+
+fn with_filters(tiny: &Design) -> Vec<(String, Design)> {
+    let filter =
+        |filter: FilterSpec| changed(tiny, filter.to_string(), |design| design.filter = filter);
+    let blooms = [1.0, 2.7, 10.0, 32.0].map(|bits_per_key| FilterSpec::Bloom { bits_per_key });
+    let cuckoos = [4, 12, 17].map(|fingerprint_bits| FilterSpec::Cuckoo { fingerprint_bits });
+    let mut designs: Vec<_> = blooms.into_iter().chain(cuckoos).map(filter).collect();
     for (fingerprint_bits, unique) in [(4, false), (4, true), (12, false), (12, true)] {
         let filter = FilterSpec::MultiLevelCuckoo {
             fingerprint_bits,
             unique,
         };
-        add(&format!("tiering:3 with {filter}"), &|design| {
-            design.policy = PolicySpec::tiering(3);
-            design.filter = filter;
-        });
+        designs.push(changed(
+            tiny,
+            format!("tiering:3 with {filter}"),
+            |design| {
+                design.policy = PolicySpec::tiering(3);
+                design.filter = filter;
+            },
+        ));
     }
-    for bits_per_key in [0.2, 2.0, 8.0] {
-        let filter = FilterSpec::Monkey {
-            bits_per_key: Some(bits_per_key),
-        };
-        add(&filter.to_string(), &|design| design.filter = filter);
-    }
-    for index in [IndexSpec::ThreeLevel, IndexSpec::ThreeLevelArray] {
-        add(&index.to_string(), &|design| design.index = index);
-    }
-    add("an index per level", &|design| {
-        design.policy = PolicySpec::levels([
-            LevelSpec::tiering(2),
-            LevelSpec::tiering(3).index(IndexSpec::ThreeLevelArray),
-            LevelSpec::leveling(3.0).index(IndexSpec::ThreeLevel),
-            LevelSpec::leveling(4.0).index(IndexSpec::Fence),
-        ]);
+    let monkeys = [0.2, 2.0, 8.0].map(|bits_per_key| FilterSpec::Monkey {
+        bits_per_key: Some(bits_per_key),
     });
-    add("htable", &|design| {
-        design.table = TableSpec::HTable;
-        design.filter = FilterSpec::Bloom { bits_per_key: 16.0 };
-        design.compression = Compression::None;
-    });
-    add("htables of a trie, paged", &|design| {
-        design.policy = PolicySpec::Trie { fan_out: 4 };
-        design.table = TableSpec::HTable;
-        design.block_bytes = 512;
-        design.residency = Residency::Paged;
-    });
-    add("htables with a shared filter", &|design| {
-        design.policy = PolicySpec::tiering(3);
-        design.table = TableSpec::HTable;
-        design.block_bytes = 1024;
-        design.filter = FilterSpec::MultiLevelCuckoo {
-            fingerprint_bits: 8,
-            unique: false,
-        };
-    });
-    add("no filter", &|design| design.filter = FilterSpec::None);
-    add("paged", &|design| design.residency = Residency::Paged);
-    add("resident", &|design| design.residency = Residency::Resident);
-    add("uncompressed", &|design| {
-        design.compression = Compression::None;
-    });
-    add("large blocks", &|design| {
-        design.block_bytes = 64 << 10;
-        design.compression = Compression::None;
-        design.residency = Residency::Paged;
-    });
-    add("large memtable", &|design| design.memtable_bytes = None);
-    add("large tables", &|design| design.table_bytes = None);
-    designs.extend(with_clusters(&tiny));
+    designs.extend(monkeys.map(filter));
     designs
+}
+
+fn with_indexes(tiny: &Design) -> [(String, Design); 3] {
+    let index = |index: IndexSpec| changed(tiny, index.to_string(), |design| design.index = index);
+    [
+        index(IndexSpec::ThreeLevel),
+        index(IndexSpec::ThreeLevelArray),
+        changed(tiny, "an index per level", |design| {
+            design.policy = PolicySpec::levels([
+                LevelSpec::tiering(2),
+                LevelSpec::tiering(3).index(IndexSpec::ThreeLevelArray),
+                LevelSpec::leveling(3.0).index(IndexSpec::ThreeLevel),
+                LevelSpec::leveling(4.0).index(IndexSpec::Fence),
+            ]);
+        }),
+    ]
+}
+
+fn with_htables(tiny: &Design) -> [(String, Design); 3] {
+    [
+        changed(tiny, "htable", |design| {
+            design.table = TableSpec::HTable;
+            design.filter = FilterSpec::Bloom { bits_per_key: 16.0 };
+            design.compression = Compression::None;
+        }),
+        changed(tiny, "htables of a trie, paged", |design| {
+            design.policy = PolicySpec::Trie { fan_out: 4 };
+            design.table = TableSpec::HTable;
+            design.block_bytes = 512;
+            design.residency = Residency::Paged;
+        }),
+        changed(tiny, "htables with a shared filter", |design| {
+            design.policy = PolicySpec::tiering(3);
+            design.table = TableSpec::HTable;
+            design.block_bytes = 1024;
+            design.filter = FilterSpec::MultiLevelCuckoo {
+                fingerprint_bits: 8,
+                unique: false,
+            };
+        }),
+    ]
+}
+
+/// Designs with other filters, memory, compression or sizes.
+fn with_options(tiny: &Design) -> [(String, Design); 7] {
+    let with = |name: &str, change: &dyn Fn(&mut Design)| changed(tiny, name, change);
+    [
+        with("no filter", &|design| design.filter = FilterSpec::None),
+        with("paged", &|design| design.residency = Residency::Paged),
+        with("resident", &|design| {
+            design.residency = Residency::Resident;
+        }),
+        with("uncompressed", &|design| {
+            design.compression = Compression::None;
+        }),
+        with("large blocks", &|design| {
+            design.block_bytes = 64 << 10;
+            design.compression = Compression::None;
+            design.residency = Residency::Paged;
+        }),
+        with("large memtable", &|design| design.memtable_bytes = None),
+        with("large tables", &|design| design.table_bytes = None),
+    ]
 }
 
 /// Designs with clusters of filters, in memory and not, of nodes and of whole levels.
