@@ -12,6 +12,9 @@
 //!
 //! Contents are values with their times of expiry. All clocks are one, which passes by hours.
 
+mod contents;
+mod writer;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,31 +22,15 @@ use std::time::Duration;
 
 use hedgerow::io::sim::{SimClock, SimStorage};
 use hedgerow::io::{Clock, Environment, Storage};
-use hedgerow::{
-    Builder, CommitChange, Compression, Db, Design, Durability, Error, ErrorKind, Expiry, Follower,
-    KeyOrder, Keyspace, Layout, LoadOp, PrefixRule, Result, repair_with,
-};
+use hedgerow::{Builder, Db, Follower, Result, repair_with};
 use hedgerow_copies::backup::{Options, Repository};
 use hedgerow_copies::replica::{OWN_KEYSPACE, Replica, send};
 
 use crate::operator;
-use crate::order;
 use crate::random::Random;
 
-/// The value of a key, and the milliseconds since 1970 at which it expires.
-type Timed = (Vec<u8>, Option<u64>);
-/// Keyspaces by name, with what there is for a key.
-type Contents<T = Timed> = BTreeMap<String, BTreeMap<Vec<u8>, T>>;
+use contents::{Contents, Known, apply, contents, same, wrong};
 
-/// A consumer's knowledge of a key.
-#[derive(Debug, Default)]
-struct Known {
-    value: Option<Timed>,
-    /// The operands since, the oldest first.
-    operands: Vec<Vec<u8>>,
-}
-
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const SLOT: &str = "consumer";
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -138,6 +125,11 @@ impl World {
         Ok(())
     }
 
+    fn wait(&mut self) -> Result<()> {
+        self.clock.advance(HOUR * self.random.range(1, 3) as u32);
+        Ok(())
+    }
+
     fn step(&mut self) -> Result<()> {
         let (doing, act): (_, fn(&mut World) -> Result<()>) = match self.random.below(25) {
             0..=9 => ("writing", World::write),
@@ -153,158 +145,6 @@ impl World {
         };
         self.doing = doing;
         act(self)
-    }
-
-    // ---- the writer ----
-
-    fn keyspace(&mut self) -> Result<Keyspace> {
-        let name = *self.random.pick(&NAMES);
-        if let Some(keyspace) = self.db()?.existing_keyspace(name) {
-            return Ok(keyspace);
-        }
-        let mut layout = match self.random.below(5) {
-            0 | 1 => Layout::sorted(),
-            2 => Layout::sorted().hash(3),
-            3 => Layout::semi_sorted(PrefixRule::Bytes(2)).hash(2),
-            _ => Layout::hashed(),
-        };
-        if self.random.one_in(2) {
-            layout = layout.merge_operator(operator::NAME);
-        }
-        let design = Design {
-            compression: Compression::None,
-            block_bytes: 512,
-            table_bytes: Some(4 << 10),
-            memtable_bytes: Some(8 << 10),
-            ..Design::default()
-        };
-        self.db()?.keyspace_with(name, layout, design)
-    }
-
-    fn key(&mut self) -> Vec<u8> {
-        let number = self.random.below(60);
-        // The operator of scripts treats keys of odd and even lengths in two ways.
-        let digits = 2 + number as usize % 2;
-        format!("{number:0digits$}").into_bytes()
-    }
-
-    fn expiry(&mut self) -> Expiry {
-        Expiry::In(HOUR * self.random.range(1, 5) as u32)
-    }
-
-    fn wait(&mut self) -> Result<()> {
-        self.clock.advance(HOUR * self.random.range(1, 3) as u32);
-        Ok(())
-    }
-
-    fn value(&mut self) -> Vec<u8> {
-        self.written += 1;
-        let long = self.random.skewed(400) as usize;
-        format!("{}-{}", self.written, "x".repeat(long)).into_bytes()
-    }
-
-    fn write(&mut self) -> Result<()> {
-        for _ in 0..=self.random.below(12) {
-            let keyspace = self.keyspace()?;
-            let layout = keyspace.layout();
-            let (key, value) = (self.key(), self.value());
-            match self.random.below(14) {
-                0 => keyspace.delete(&key)?,
-                1 => match layout.order {
-                    KeyOrder::Sorted => keyspace.delete_range(key..value)?,
-                    KeyOrder::SemiSorted(_) => keyspace.delete_prefix(&key[..2])?,
-                    _ => {}
-                },
-                2 if layout.order == KeyOrder::Sorted => keyspace.delete_range(key..)?,
-                3 => {
-                    let other = self.keyspace()?;
-                    let mut batch = self.db()?.batch();
-                    batch.put(&keyspace, &key, value)?;
-                    batch.delete(&other, &key)?;
-                    if layout.merge_operator.is_some() {
-                        batch.merge(&keyspace, &key, b"!batch")?;
-                    }
-                    batch.commit(Durability::Buffered)?;
-                }
-                4..=7 if layout.merge_operator.is_some() => {
-                    keyspace.merge(key, &value[..value.len().min(3)])?
-                }
-                8 => {
-                    let expiry = self.expiry();
-                    keyspace.put_expiring(key, value, expiry)?;
-                }
-                9 => {
-                    let expiry = self.expiry();
-                    keyspace.set_expiry(key, expiry).map(drop)?;
-                }
-                10 => keyspace.put_with(key, value, Durability::Synced)?,
-                _ => keyspace.put(key, value)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn change_keyspaces(&mut self) -> Result<()> {
-        let name = *self.random.pick(&NAMES);
-        let Some(keyspace) = self.db()?.existing_keyspace(name) else {
-            return self.keyspace().map(drop);
-        };
-        match self.random.below(5) {
-            0 => keyspace.clear(),
-            1 => self.db()?.drop_keyspace(name),
-            2 => {
-                let layout = keyspace.layout().merge_operator(operator::NAME);
-                self.db()?.keyspace(name, layout).map(drop)
-            }
-            3 => {
-                let hours = self.random.below(4) as u32;
-                keyspace.set_time_to_live((hours > 0).then(|| HOUR * hours))
-            }
-            _ => {
-                let to = *self.random.pick(&NAMES);
-                match self.db()?.existing_keyspace(to) {
-                    None => self.db()?.rename_keyspace(name, to),
-                    Some(_) => Ok(()),
-                }
-            }
-        }
-    }
-
-    fn load(&mut self) -> Result<()> {
-        let keyspace = self.keyspace()?;
-        let mut entries = BTreeMap::new();
-        for _ in 0..=self.random.below(30) {
-            entries.insert(self.key(), self.value());
-        }
-        if self.random.one_in(2) {
-            let outside = (&self.disk as _, "/outside".as_ref());
-            return order::load(&keyspace, entries.into_iter().collect(), outside).map(drop);
-        }
-        let merges = keyspace.layout().merge_operator.is_some();
-        let ops = entries.into_iter().map(|(key, value)| {
-            let op = match self.random.below(4) {
-                0 => LoadOp::PutExpiring(value, self.expiry()),
-                1 if merges => LoadOp::Merge(value),
-                2 => LoadOp::Delete,
-                _ => LoadOp::Put(value),
-            };
-            Ok::<_, Error>((key, op))
-        });
-        keyspace.bulk_load_ops(ops).map(drop)
-    }
-
-    fn merge(&mut self) -> Result<()> {
-        match self.random.below(3) {
-            0 => self.db()?.flush(),
-            1 => self.db()?.sync(),
-            _ => {
-                let keyspace = self.keyspace()?;
-                match keyspace.scan_all() {
-                    Ok(_) => keyspace.compact::<&[u8]>(..),
-                    Err(_) => keyspace.flush(),
-                }
-            }
-        }
     }
 
     fn crash_writer(&mut self) -> Result<()> {
@@ -539,139 +379,4 @@ impl World {
         self.db()?.verify()?;
         self.check_replica()
     }
-}
-
-/// Everything in a database.
-fn contents(db: &Db) -> Result<Contents> {
-    let mut all = Contents::new();
-    for name in db.keyspaces() {
-        let Some(keyspace) = db.existing_keyspace(&name) else {
-            continue;
-        };
-        let mut map = BTreeMap::new();
-        for entry in keyspace.scan_unordered()? {
-            let (key, value) = entry?;
-            let expiry = keyspace.expiry(&key)?;
-            let at = expiry.and_then(Expiry::unix_millis);
-            map.insert(key.to_vec(), (value.to_vec(), at));
-        }
-        all.insert(name, map);
-    }
-    Ok(all)
-}
-
-impl Known {
-    fn put(value: Vec<u8>, expiry: Expiry) -> Known {
-        Known {
-            value: Some((value, expiry.unix_millis())),
-            operands: Vec::new(),
-        }
-    }
-
-    /// The value at a time. Operands apply to no value when the one under them has expired.
-    fn at(&self, key: &[u8], now: u64) -> Option<Timed> {
-        let is_there = |(_, at): &&Timed| at.is_none_or(|at| now < at);
-        let (value, expires) = match self.value.as_ref().filter(is_there) {
-            Some((value, at)) => (Some(value.clone()), *at),
-            None => (None, None),
-        };
-        let operands = self.operands.iter();
-        let value = operands.fold(value, |value, it| {
-            operator::apply(key, value.as_deref(), it)
-        });
-        Some((value?, expires))
-    }
-}
-
-fn map<'a>(
-    contents: &'a mut Contents<Known>,
-    name: &str,
-) -> Result<&'a mut BTreeMap<Vec<u8>, Known>> {
-    let found = contents.get_mut(name);
-    found.ok_or_else(|| wrong(format!("expected a keyspace, found none named `{name}`")))
-}
-
-/// Applies a change as a consumer of its own would.
-fn apply(contents: &mut Contents<Known>, change: CommitChange) -> Result<()> {
-    match change {
-        CommitChange::Put {
-            keyspace,
-            key,
-            value,
-            expiry,
-        } => drop(map(contents, &keyspace)?.insert(key, Known::put(value, expiry))),
-        CommitChange::Merge {
-            keyspace,
-            key,
-            operand,
-        } => {
-            let known = map(contents, &keyspace)?.entry(key).or_default();
-            known.operands.push(operand);
-        }
-        CommitChange::Delete { keyspace, key } => drop(map(contents, &keyspace)?.remove(&key)),
-        CommitChange::DeleteRange { keyspace, from, to } => {
-            let is_in = |key: &Vec<u8>| *key >= from && to.as_ref().is_none_or(|to| key < to);
-            map(contents, &keyspace)?.retain(|key, _| !is_in(key));
-        }
-        CommitChange::DeletePrefix { keyspace, prefix } => {
-            map(contents, &keyspace)?.retain(|key, _| !key.starts_with(&prefix));
-        }
-        CommitChange::Load { keyspace, tables } => {
-            let map = map(contents, &keyspace)?;
-            for entry in tables.read()? {
-                let (key, op) = entry?;
-                match op {
-                    LoadOp::PutExpiring(value, expiry) => {
-                        drop(map.insert(key, Known::put(value, expiry)));
-                    }
-                    LoadOp::Merge(operand) => map.entry(key).or_default().operands.push(operand),
-                    LoadOp::Delete => drop(map.remove(&key)),
-                    other => return Err(wrong(format!("expected an entry, found {other:?}"))),
-                }
-            }
-        }
-        CommitChange::Clear { keyspace } => map(contents, &keyspace)?.clear(),
-        CommitChange::SetMergeOperator { keyspace, .. }
-        | CommitChange::SetTimeToLive { keyspace, .. } => drop(map(contents, &keyspace)?),
-        CommitChange::Create { keyspace, .. } => {
-            if contents.insert(keyspace.clone(), BTreeMap::new()).is_some() {
-                return Err(wrong(format!("`{keyspace}` was created twice")));
-            }
-        }
-        CommitChange::Rename { keyspace, to } => {
-            let moved = std::mem::take(map(contents, &keyspace)?);
-            contents.remove(&keyspace);
-            contents.insert(to, moved);
-        }
-        CommitChange::Drop { keyspace } => {
-            map(contents, &keyspace)?;
-            contents.remove(&keyspace);
-        }
-        other => return Err(wrong(format!("expected a known change, found {other:?}"))),
-    }
-    Ok(())
-}
-
-fn same(who: &str, found: &Contents, expected: &Contents) -> Result<()> {
-    let names = |of: &Contents| of.keys().cloned().collect::<Vec<_>>();
-    if names(found) != names(expected) {
-        let (found, expected) = (names(found), names(expected));
-        return Err(wrong(format!("expected {expected:?}, {who} has {found:?}")));
-    }
-    for ((name, found), expected) in found.iter().zip(expected.values()) {
-        for key in found.keys().chain(expected.keys()) {
-            let (found, expected) = (found.get(key), expected.get(key));
-            if found != expected {
-                let key = key.escape_ascii();
-                return Err(wrong(format!(
-                    "expected {expected:?} for `{key}` of `{name}`, {who} has {found:?}"
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn wrong(message: String) -> Error {
-    Error::new(ErrorKind::Corruption, message)
 }
