@@ -23,6 +23,7 @@ mod hash_trie;
 mod prefixes;
 mod routes;
 mod segment;
+mod segment_layout;
 
 #[cfg(test)]
 mod samples;

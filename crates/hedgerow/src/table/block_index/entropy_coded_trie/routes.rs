@@ -12,11 +12,17 @@ use super::bits::{BitWriter, Cursor};
 use super::code;
 use super::hash_trie;
 use super::hash_trie::{HASH_BITS, Kind, WalkEnd};
+use crate::base::error::{Error, Result};
 
 /// The distance between the samples in the stream of routes, in blocks, as a power of 2. It is
 /// below the size of most groups, so that a lookup skips few groups.
 pub(super) fn sample_shift(blocks: usize, groups: usize) -> u32 {
     (blocks / groups.max(1)).max(1).ilog2().clamp(4, 6)
+}
+
+/// The number of samples of the routes of this many blocks.
+pub(super) fn samples_for(blocks: usize, sample_shift: u32) -> usize {
+    blocks.div_ceil(1 << sample_shift)
 }
 
 /// The form `array` stores the place of every such separator of a group.
@@ -29,6 +35,25 @@ const SIZE_BITS: usize = 6;
 pub(crate) enum Form {
     Tail,
     Array,
+}
+
+impl Form {
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Form::Tail => 0,
+            Form::Array => 1,
+        }
+    }
+
+    pub(super) fn of_code(code: u8) -> Result<Form> {
+        match code {
+            0 => Ok(Form::Tail),
+            1 => Ok(Form::Array),
+            _ => Err(Error::corruption(format!(
+                "expected an index of the form 0 or 1, found {code}"
+            ))),
+        }
+    }
 }
 
 /// Two neighbouring suffixes in two blocks.

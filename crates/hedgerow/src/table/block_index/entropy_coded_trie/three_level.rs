@@ -14,7 +14,8 @@ use crate::table::block_index::resident::ResidentPages;
 use crate::table::block_index::{Bracket, Index, Located};
 
 use super::segment;
-use super::segment::{Segment, SegmentLayout, Unit};
+use super::segment::{Segment, Unit};
+use super::segment_layout::SegmentLayout;
 use super::{Hashes, parse_hash};
 use crate::table::block_index::extents;
 use crate::table::block_index::extents::Extent;
