@@ -1,7 +1,7 @@
 //! The merge debt of a tree.
 
-use crate::design::merge_policy::LevelTarget;
 use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Shape};
+use crate::design::merge_policy::{LevelSummary, LevelTarget};
 
 /// Three quarters of the most runs of a group.
 const HIGH_PILE: f64 = 0.75 * RUNS_MAX as f64;
@@ -21,6 +21,16 @@ pub(crate) struct Debt {
     pub(crate) misplaced_bytes: u64,
 }
 
+/// The part that one level has in the debt.
+#[derive(Default)]
+struct Owed {
+    bytes: f64,
+    misplaced_bytes: u64,
+    is_over: bool,
+    /// The bytes that go down to the next level.
+    down: f64,
+}
+
 /// The debt of a tree. The surplus of a level goes down and takes along what it overlaps there,
 /// estimated by the ratio of the two levels. So it may put the next level over its target, and so
 /// on. The debt is smooth in the shape above level 0, so that a throttle can follow it. Cost: a few
@@ -33,71 +43,93 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
         level0_bytes: level0.bytes,
         ..Debt::default()
     };
-    let used = |level: usize| {
-        targets.get(level).is_none_or(LevelTarget::is_in_use) || !shape.levels[level].is_empty()
-    };
-    let mut bytes = 0.0;
-    let mut incoming = 0.0;
-    for (level, target) in targets.iter().enumerate().take(shape.depth()) {
-        if level > 0 && !used(level) {
+    let (mut bytes, mut incoming) = (0.0, 0.0);
+    for level in 0..targets.len().min(shape.depth()) {
+        if level > 0 && !is_used(shape, targets, level) {
             continue; // Data from above skips this level.
         }
-        let summary = shape.levels[level].summary();
-        let held = summary.bytes as f64 + incoming;
-        let has_runs_due = summary.runs >= target.runs_due();
-        if level > 0 && target.is_of_nodes() && target.is_in_use() {
-            // Nodes feed in turn. A node owes a merge only when it is close to the most runs of a
-            // group.
-            let high = f64::from(summary.runs) / HIGH_PILE - 1.0;
-            let owed = summary.bytes as f64 * high.max(0.0);
-            debt.levels_over += u32::from(owed > 0.0);
-            debt.misplaced_bytes = debt.misplaced_bytes.saturating_add(owed as u64);
-            bytes += owed;
-            incoming = 0.0;
-            continue;
-        }
-        let next = (level + 1..shape.depth()).find(|next| used(*next));
-        let capacity = target.capacity_bytes().map(|bytes| bytes as f64);
-        let has_room = capacity.is_some_and(|most| held <= most);
-        if level > 0 && has_runs_due && target.takes_several_runs() && (next.is_none() || has_room)
-        {
-            // Neighbouring runs are merged in place, about a share of the level.
-            debt.levels_over += 1;
-            bytes += held / f64::from(target.runs_max());
-            incoming = 0.0;
-            continue;
-        }
-        let is_swept = shape.levels[level].draining.is_some() && target.takes_several_runs();
-        let over = if has_runs_due || is_swept {
-            held
-        } else {
-            capacity.map_or(0.0, |most| (held - most).max(0.0))
+        let owed = match level > 0 && targets[level].is_of_nodes() && targets[level].is_in_use() {
+            true => owed_by_nodes(&shape.levels[level].summary()),
+            false => owed_by(shape, targets, level, incoming),
         };
-        let misplaced = (over - incoming).max(0.0) as u64;
-        debt.misplaced_bytes = debt.misplaced_bytes.saturating_add(misplaced);
-        incoming = 0.0;
-        if over <= 0.0 || held <= 0.0 {
-            continue;
-        }
-        debt.levels_over += 1;
-        let Some(next) = next else {
-            if summary.runs > 1 {
-                bytes += over;
-            }
-            continue;
-        };
-        let below = &shape.levels[next];
-        let merged_into = targets.get(next).is_none_or(LevelTarget::is_leveled);
-        let taken_along = if merged_into {
-            below.bytes() as f64 * (over / held)
-        } else {
-            0.0
-        };
-        bytes += over + taken_along;
-        incoming = over;
+        debt.levels_over += u32::from(owed.is_over);
+        debt.misplaced_bytes = debt.misplaced_bytes.saturating_add(owed.misplaced_bytes);
+        bytes += owed.bytes;
+        incoming = owed.down;
     }
     debt.bytes = bytes as u64;
     debt
+}
+
+/// Returns true if data stays in the level, or is there already.
+fn is_used<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget], level: usize) -> bool {
+    targets.get(level).is_none_or(LevelTarget::is_in_use) || !shape.levels[level].is_empty()
+}
+
+/// The part of a level of nodes. Nodes feed in turn: a node owes a merge only when it is close to
+/// the most runs of a group.
+fn owed_by_nodes(summary: &LevelSummary) -> Owed {
+    let high = f64::from(summary.runs) / HIGH_PILE - 1.0;
+    let bytes = summary.bytes as f64 * high.max(0.0);
+    Owed {
+        bytes,
+        misplaced_bytes: bytes as u64,
+        is_over: bytes > 0.0,
+        down: 0.0,
+    }
+}
+
+/// The part of a level without nodes, to which `incoming` bytes come down.
+fn owed_by<T: Facts>(
+    shape: &Shape<T>,
+    targets: &[LevelTarget],
+    level: usize,
+    incoming: f64,
+) -> Owed {
+    let (target, summary) = (&targets[level], shape.levels[level].summary());
+    let held = summary.bytes as f64 + incoming;
+    let has_runs_due = summary.runs >= target.runs_due();
+    let next = (level + 1..shape.depth()).find(|next| is_used(shape, targets, *next));
+    let capacity = target.capacity_bytes().map(|bytes| bytes as f64);
+    let has_room = capacity.is_some_and(|most| held <= most);
+    if level > 0 && has_runs_due && target.takes_several_runs() && (next.is_none() || has_room) {
+        // Neighbouring runs are merged in place, about a share of the level.
+        return Owed {
+            bytes: held / f64::from(target.runs_max()),
+            is_over: true,
+            ..Owed::default()
+        };
+    }
+    let is_swept = shape.levels[level].draining.is_some() && target.takes_several_runs();
+    let over = match has_runs_due || is_swept {
+        true => held,
+        false => capacity.map_or(0.0, |most| (held - most).max(0.0)),
+    };
+    let misplaced_bytes = (over - incoming).max(0.0) as u64;
+    if over <= 0.0 || held <= 0.0 {
+        return Owed {
+            misplaced_bytes,
+            ..Owed::default()
+        };
+    }
+    let (bytes, down) = match next {
+        Some(next) => {
+            let merged_into = targets.get(next).is_none_or(LevelTarget::is_leveled);
+            let overlapped = match merged_into {
+                true => shape.levels[next].bytes() as f64 * (over / held),
+                false => 0.0,
+            };
+            (over + overlapped, over)
+        }
+        None if summary.runs > 1 => (over, 0.0),
+        None => (0.0, 0.0),
+    };
+    Owed {
+        bytes,
+        misplaced_bytes,
+        is_over: true,
+        down,
+    }
 }
 
 /// Writers wait for the merge at this multiple of the number of level 0 runs that makes it due, or
