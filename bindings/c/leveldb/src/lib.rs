@@ -22,6 +22,7 @@ pub mod batch;
 mod calls;
 pub mod database;
 pub mod iterator;
+pub mod objects;
 pub mod options;
 mod properties;
 

@@ -1,15 +1,15 @@
-//! Options, and the objects that they refer to: caches, comparators, filter policies, environments.
+//! Options, and what they refer to: caches and environments. `objects.rs` has the rest.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::io::{self, Write};
+use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::{Builder, Compression, Db, Design, FilterSpec};
 use hedgerow_bindings::foreign::MallocCopy;
 use hedgerow_bindings::{Failure, Handles, opaque, run};
 
 use crate::calls::{number, pointer};
+use crate::objects::{self, leveldb_comparator_t, leveldb_filterpolicy_t};
 
 /// LevelDB's defaults, in bytes.
 const CACHE_BYTES: u64 = 8 << 20;
@@ -21,14 +21,12 @@ const BUDGET_BYTES_MAX: u64 = 1 << 40;
 
 static OPTIONS: Handles<Mutex<Options>> = Handles::new(0, "set of options");
 static CACHES: Handles<u64> = Handles::new(1, "cache");
-static COMPARATORS: Handles<Comparator> = Handles::new(2, "comparator");
-static POLICIES: Handles<Policy> = Handles::new(3, "filter policy");
 static ENVIRONMENTS: Handles<()> = Handles::new(4, "environment");
 static READ_OPTIONS: Handles<ReadOptions> = Handles::new(5, "set of read options");
 static WRITE_OPTIONS: Handles<AtomicBool> = Handles::new(6, "set of write options");
 
-opaque!(leveldb_options_t leveldb_cache_t leveldb_comparator_t leveldb_filterpolicy_t
-    leveldb_env_t leveldb_logger_t leveldb_readoptions_t leveldb_writeoptions_t leveldb_snapshot_t);
+opaque!(leveldb_options_t leveldb_cache_t leveldb_env_t leveldb_logger_t leveldb_readoptions_t
+    leveldb_writeoptions_t leveldb_snapshot_t);
 
 /// The options of a database that have an effect.
 #[derive(Debug, Clone)]
@@ -77,16 +75,9 @@ impl Options {
 
     /// Refuses a comparator that orders some keys otherwise than `memcmp`.
     pub(crate) fn check_comparator(&self) -> Result<(), Failure> {
-        if self.comparator == 0 {
-            return Ok(());
-        }
-        let comparator = COMPARATORS.get(self.comparator)?;
-        match comparator.is_bytewise() {
-            true => Ok(()),
-            false => Err(Failure::invalid(format!(
-                "expected a comparator that orders keys by their bytes, found `{}`",
-                comparator.name()
-            ))),
+        match self.comparator {
+            0 => Ok(()),
+            handle => objects::check_comparator(handle),
         }
     }
 }
@@ -131,8 +122,7 @@ pub extern "C" fn leveldb_options_set_filter_policy(
     options: *mut leveldb_options_t,
     policy: *mut leveldb_filterpolicy_t,
 ) {
-    let policy = POLICIES.get(number(policy));
-    let bits_per_key = policy.ok().and_then(|policy| policy.bits_per_key);
+    let bits_per_key = objects::bits_per_key(policy);
     set(options, |options| {
         options.design.filter = match bits_per_key {
             Some(bits_per_key) => FilterSpec::Bloom { bits_per_key },
@@ -250,161 +240,6 @@ pub extern "C" fn leveldb_cache_create_lru(bytes: usize) -> *mut leveldb_cache_t
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_cache_destroy(cache: *mut leveldb_cache_t) {
     drop(CACHES.free(number(cache)));
-}
-
-// ---- comparators ----
-
-type Compare =
-    unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int;
-type Destructor = unsafe extern "C" fn(*mut c_void);
-type Name = unsafe extern "C" fn(*mut c_void) -> *const c_char;
-
-/// The program's state of an object, which its functions get.
-struct State {
-    state: *mut c_void,
-    destructor: Option<Destructor>,
-}
-
-// SAFETY: LevelDB's interface wants functions and states that any thread may use.
-unsafe impl Send for State {}
-// SAFETY: as above.
-unsafe impl Sync for State {}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        if let Some(destructor) = self.destructor {
-            // SAFETY: the program gave both together, and the destructor is called once.
-            unsafe { destructor(self.state) };
-        }
-    }
-}
-
-struct Comparator {
-    state: State,
-    compare: Option<Compare>,
-    name: Option<Name>,
-}
-
-impl Comparator {
-    /// Returns true if the comparator orders some keys, from the shortest to those with high bytes,
-    /// as `memcmp` does.
-    fn is_bytewise(&self) -> bool {
-        const KEYS: [&[u8]; 12] = [
-            b"", b"\0", b"\0\0", b"\0\x01", b"10", b"9", b"A", b"a", b"a\0", b"aa", b"b", b"\xff",
-        ];
-        let Some(compare) = self.compare else {
-            return false;
-        };
-        let pairs = KEYS.iter().flat_map(|a| KEYS.iter().map(move |b| (*a, *b)));
-        pairs.into_iter().all(|(a, b)| {
-            let (left, right) = (a.as_ptr().cast(), b.as_ptr().cast());
-            // SAFETY: the program gave the function and its state together; the keys can be read.
-            let order = unsafe { compare(self.state.state, left, a.len(), right, b.len()) };
-            order.cmp(&0) == a.cmp(b)
-        })
-    }
-
-    fn name(&self) -> String {
-        let Some(name) = self.name else {
-            return String::new();
-        };
-        // SAFETY: the program gave the function and its state together.
-        let name = unsafe { name(self.state.state) };
-        if name.is_null() {
-            return String::new();
-        }
-        // SAFETY: LevelDB's interface wants a text that ends with a zero byte.
-        unsafe { CStr::from_ptr(name) }
-            .to_string_lossy()
-            .into_owned()
-    }
-}
-
-/// Makes a comparator of functions of the program.
-///
-/// # Safety
-/// Any thread may call the functions with `state` until the comparator is destroyed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leveldb_comparator_create(
-    state: *mut c_void,
-    destructor: Option<unsafe extern "C" fn(*mut c_void)>,
-    compare: Option<
-        unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> c_int,
-    >,
-    name: Option<unsafe extern "C" fn(*mut c_void) -> *const c_char>,
-) -> *mut leveldb_comparator_t {
-    let state = State { state, destructor };
-    let comparator = Comparator {
-        state,
-        compare,
-        name,
-    };
-    pointer(run(|| COMPARATORS.insert(comparator)).ok())
-}
-
-/// Frees a comparator and calls its destructor.
-#[unsafe(no_mangle)]
-pub extern "C" fn leveldb_comparator_destroy(comparator: *mut leveldb_comparator_t) {
-    drop(COMPARATORS.free(number(comparator)));
-}
-
-// ---- filter policies ----
-
-struct Policy {
-    /// `None` is a policy of the program's own.
-    bits_per_key: Option<f32>,
-    _state: Option<State>,
-}
-
-/// Makes a filter policy of functions of the program, which are never called: tables have the
-/// engine's filters or none.
-///
-/// # Safety
-/// `destructor` may be called with `state` once.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn leveldb_filterpolicy_create(
-    state: *mut c_void,
-    destructor: Option<unsafe extern "C" fn(*mut c_void)>,
-    _create_filter: Option<
-        unsafe extern "C" fn(
-            *mut c_void,
-            *const *const c_char,
-            *const usize,
-            c_int,
-            *mut usize,
-        ) -> *mut c_char,
-    >,
-    _key_may_match: Option<
-        unsafe extern "C" fn(*mut c_void, *const c_char, usize, *const c_char, usize) -> u8,
-    >,
-    _name: Option<unsafe extern "C" fn(*mut c_void) -> *const c_char>,
-) -> *mut leveldb_filterpolicy_t {
-    static WARNED: Once = Once::new();
-    let message = b"libhedgerow_leveldb: filter policies of a program are not used\n";
-    WARNED.call_once(|| drop(io::stderr().write_all(message)));
-    let policy = Policy {
-        bits_per_key: None,
-        _state: Some(State { state, destructor }),
-    };
-    pointer(run(|| POLICIES.insert(policy)).ok())
-}
-
-/// Makes a policy of Bloom filters with this many bits per key.
-#[unsafe(no_mangle)]
-pub extern "C" fn leveldb_filterpolicy_create_bloom(
-    bits_per_key: c_int,
-) -> *mut leveldb_filterpolicy_t {
-    let policy = Policy {
-        bits_per_key: Some(bits_per_key.clamp(1, 64) as f32),
-        _state: None,
-    };
-    pointer(run(|| POLICIES.insert(policy)).ok())
-}
-
-/// Frees a filter policy and calls its destructor.
-#[unsafe(no_mangle)]
-pub extern "C" fn leveldb_filterpolicy_destroy(policy: *mut leveldb_filterpolicy_t) {
-    drop(POLICIES.free(number(policy)));
 }
 
 // ---- read and write options ----
