@@ -2,10 +2,11 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
+use super::outcome::{Outcome, wrong};
+
 type Fold = (&'static str, fn(i32, i32) -> i32);
 type Shift = (&'static str, fn(i32, u32) -> i32);
 type Change = (&'static str, fn(i32) -> i32);
-type Outcome = mlua::Result<(bool, Value)>;
 
 /// A number as 32 bits; what does not fit is cut off.
 fn bits(value: Option<&Value>) -> Option<i32> {
@@ -21,10 +22,7 @@ fn bits(value: Option<&Value>) -> Option<i32> {
 fn outcome(lua: &Lua, result: Option<i32>) -> Outcome {
     match result {
         Some(number) => Ok((true, Value::Number(f64::from(number)))),
-        None => {
-            let text = "expected numbers";
-            Ok((false, Value::String(lua.create_string(text)?)))
-        }
+        None => wrong(lua, "expected numbers"),
     }
 }
 

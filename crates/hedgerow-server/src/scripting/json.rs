@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use mlua::{LightUserData, Lua, MultiValue, Table, Value};
 
 use super::convert::number_text;
+use super::outcome::{Outcome, wrong};
 
 const DEPTH: usize = 1_000;
 /// A list may have so many more places than elements before it is too sparse.
@@ -16,9 +17,6 @@ struct Settings {
     decode_depth: AtomicUsize,
     invalid_numbers: AtomicBool,
 }
-
-/// True and a result, or false and the text of an error.
-type Outcome = mlua::Result<(bool, Value)>;
 
 pub(super) fn functions(lua: &Lua) -> mlua::Result<Table> {
     let settings = std::sync::Arc::new(Settings {
@@ -62,10 +60,6 @@ pub(super) fn functions(lua: &Lua) -> mlua::Result<Table> {
         table.raw_set(name, lua.create_function(accept)?)?;
     }
     Ok(table)
-}
-
-fn wrong(lua: &Lua, text: &str) -> Outcome {
-    Ok((false, Value::String(lua.create_string(text)?)))
 }
 
 /// The first argument as JSON.

@@ -9,6 +9,7 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Value, V
 
 use super::convert::{from_lua, to_lua, word};
 use super::libraries::{self, Library, Registered};
+use super::outcome::{Outcome, wrong};
 use super::{Program, bits, json, message_pack, redis, structs};
 use crate::resp::Reply;
 
@@ -390,16 +391,13 @@ fn call(
 }
 
 /// Says if a command may be called.
-fn check(lua: &Lua, args: &MultiValue, host: &mut dyn Host) -> mlua::Result<(bool, Value)> {
+fn check(lua: &Lua, args: &MultiValue, host: &mut dyn Host) -> Outcome {
     let words = args.iter().map(word).collect::<Option<Vec<_>>>();
     let allowed = words.filter(|it| !it.is_empty());
-    Ok(match allowed.and_then(|words| host.may_call(&words)) {
-        Some(allowed) => (true, Value::Boolean(allowed)),
-        None => {
-            let text = "Invalid command passed to redis.acl_check_cmd()";
-            (false, Value::String(lua.create_string(text)?))
-        }
-    })
+    match allowed.and_then(|words| host.may_call(&words)) {
+        Some(allowed) => Ok((true, Value::Boolean(allowed))),
+        None => wrong(lua, "Invalid command passed to redis.acl_check_cmd()"),
+    }
 }
 
 /// An error as scripts see it, with the line of the script.

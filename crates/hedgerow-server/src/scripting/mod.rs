@@ -10,6 +10,7 @@ mod json;
 mod libraries;
 mod machine;
 mod message_pack;
+mod outcome;
 mod redis;
 mod structs;
 

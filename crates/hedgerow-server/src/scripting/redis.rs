@@ -4,9 +4,7 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::convert::word;
 use super::digest;
-
-/// True and a result, or false and the text of an error.
-type Outcome = mlua::Result<(bool, Value)>;
+use super::outcome::{Outcome, wrong};
 
 pub(super) fn functions(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
@@ -30,10 +28,6 @@ pub(super) fn functions(lua: &Lua) -> mlua::Result<Table> {
         table.raw_set(name, lua.create_function(constant)?)?;
     }
     Ok(table)
-}
-
-fn wrong(lua: &Lua, text: &str) -> Outcome {
-    Ok((false, Value::String(lua.create_string(text)?)))
 }
 
 fn sha1hex(lua: &Lua, args: MultiValue) -> Outcome {
