@@ -174,9 +174,7 @@ pub(super) fn bitop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let combined: Vec<u8> = combined.collect();
     let mut target = txn.lookup(args[2])?;
     if combined.is_empty() {
-        if txn.remove(&mut target)? {
-            txn.event(&target, b'g', "del");
-        }
+        txn.del(&mut target)?;
         return Ok(Reply::Integer(0));
     }
     txn.store(&mut target, crate::store::Meta::string(combined, 0))?;

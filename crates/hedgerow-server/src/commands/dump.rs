@@ -128,9 +128,7 @@ pub(crate) fn replace(
     expires: u64,
 ) -> Answer<()> {
     if expires > 0 && expires <= txn.now {
-        if txn.remove(entry)? {
-            txn.event(entry, b'g', "del");
-        }
+        txn.del(entry)?;
         return Ok(());
     }
     let mut meta = put(txn, value)?;

@@ -92,8 +92,7 @@ fn expire_at(txn: &mut Txn<'_>, args: Args<'_>, unit: i64, is_relative: bool) ->
         return Ok(Reply::Integer(0));
     }
     if at <= txn.now {
-        txn.remove(&mut entry)?;
-        txn.event(&entry, b'g', "del");
+        txn.del(&mut entry)?;
     } else {
         txn.store(
             &mut entry,

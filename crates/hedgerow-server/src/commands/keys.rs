@@ -14,10 +14,7 @@ pub(super) fn del(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     for key in &args[1..] {
         // A key may be there twice.
         let mut entry = txn.lookup(key)?;
-        if txn.remove(&mut entry)? {
-            txn.event(&entry, b'g', "del");
-            removed += 1;
-        }
+        removed += i64::from(txn.del(&mut entry)?);
     }
     Ok(Reply::Integer(removed))
 }

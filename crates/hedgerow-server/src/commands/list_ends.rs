@@ -137,8 +137,7 @@ fn pop_count(txn: &mut Txn<'_>, entry: &mut Entry, end: End, wanted: usize) -> A
         if end == End::Right {
             popped.reverse();
         }
-        txn.remove(entry)?;
-        txn.event(entry, b'g', "del");
+        txn.del(entry)?;
         return Ok(popped);
     }
     txn.may_walk(count)?;

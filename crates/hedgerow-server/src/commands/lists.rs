@@ -98,8 +98,7 @@ pub(super) fn ltrim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     };
     txn.event(&entry, b'l', "ltrim");
     let Some(part) = slice(start, stop, meta.count) else {
-        txn.remove(&mut entry)?;
-        txn.event(&entry, b'g', "del");
+        txn.del(&mut entry)?;
         return Ok(Reply::OK);
     };
     let db = txn.db;

@@ -183,8 +183,7 @@ pub(super) fn spop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         Some(wanted) if wanted as u64 >= meta.count => {
             let all = members(txn, &meta)?;
             txn.event(&entry, b's', "spop");
-            txn.remove(&mut entry)?;
-            txn.event(&entry, b'g', "del");
+            txn.del(&mut entry)?;
             return Ok(reply(all));
         }
         Some(wanted) => random_elements(txn, &entry, Some(wanted as i64))?,
@@ -382,9 +381,7 @@ fn store(txn: &mut Txn<'_>, args: Args<'_>, how: Combine, event: &'static str) -
     let mut target = txn.lookup(args[1])?;
     let count = found.len();
     if count == 0 {
-        if txn.remove(&mut target)? {
-            txn.event(&target, b'g', "del");
-        }
+        txn.del(&mut target)?;
         return Ok(Reply::Integer(0));
     }
     let mut meta = txn.new_collection(Kind::Set)?;

@@ -218,9 +218,7 @@ fn ordered(
 fn store(txn: &mut Txn<'_>, key: &[u8], found: Vec<Option<Vec<u8>>>) -> Answer<Reply> {
     let mut target = txn.lookup(key)?;
     if found.is_empty() {
-        if txn.remove(&mut target)? {
-            txn.event(&target, b'g', "del");
-        }
+        txn.del(&mut target)?;
         return Ok(Reply::Integer(0));
     }
     let mut meta: Meta = txn.new_collection(Kind::List)?;

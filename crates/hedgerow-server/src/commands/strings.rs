@@ -118,9 +118,7 @@ fn set_to(txn: &mut Txn<'_>, entry: &mut Entry, value: &[u8], expires: u64) -> A
     check_bytes(value.len())?;
     if expires > 0 && expires <= txn.now {
         // It is expired before anyone can see it.
-        if txn.remove(entry)? {
-            txn.event(entry, b'g', "del");
-        }
+        txn.del(entry)?;
         return Ok(());
     }
     txn.store(entry, Meta::string(value.to_vec(), expires))?;
@@ -165,9 +163,7 @@ pub(super) fn getset(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 pub(super) fn getdel(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let mut entry = string(txn, args[1])?;
     let old = reply(&entry);
-    if txn.remove(&mut entry)? {
-        txn.event(&entry, b'g', "del");
-    }
+    txn.del(&mut entry)?;
     Ok(old)
 }
 
@@ -190,8 +186,7 @@ pub(super) fn getex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         return Ok(old);
     };
     if expires > 0 && expires <= txn.now {
-        txn.remove(&mut entry)?;
-        txn.event(&entry, b'g', "del");
+        txn.del(&mut entry)?;
     } else if expires != meta.expires {
         txn.store(&mut entry, Meta { expires, ..meta })?;
         let name = if expires > 0 { "expire" } else { "persist" };

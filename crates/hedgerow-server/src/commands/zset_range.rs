@@ -351,9 +351,7 @@ pub(super) fn store(
 ) -> Answer<Reply> {
     let mut target = txn.lookup(key)?;
     if members.is_empty() {
-        if txn.remove(&mut target)? {
-            txn.event(&target, b'g', "del");
-        }
+        txn.del(&mut target)?;
         return Ok(Reply::Integer(0));
     }
     let mut meta = txn.new_collection(Kind::SortedSet)?;

@@ -136,10 +136,16 @@ impl Txn<'_> {
         if meta.count > 0 {
             return self.store(entry, meta);
         }
-        if self.remove(entry)? {
-            self.notify(entry.db, b'g', "del", entry.key());
+        self.del(entry).map(drop)
+    }
+
+    /// Removes a key, and notes the event of DEL. Returns true if it was there.
+    pub(crate) fn del(&mut self, entry: &mut Entry) -> Answer<bool> {
+        let existed = self.remove(entry)?;
+        if existed {
+            self.event(entry, b'g', "del");
         }
-        Ok(())
+        Ok(existed)
     }
 
     /// Removes a key, at the cost of one, whatever it holds. Returns true if it was there.
