@@ -10,16 +10,12 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use crate::pool::{Chunk, HUGE_PAGE_BYTES};
+use crate::pool::Chunk;
 use crate::prefetch::prefetch_lines;
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
-
-/// The sizes of slots: those of the usual blocks. With more sizes, more slabs would be half empty.
-const SLOT_BYTES: [usize; 4] = [4 << 10, 8 << 10, 16 << 10, 32 << 10];
-/// The minimum of slots in a slab. A size with fewer has no slabs.
-const SLOTS_MIN: usize = 8;
+use crate::slabs::{SLOT_BYTES, SlabId, Slabs};
+use crate::sync::{AtomicU32, Ordering, fence};
 
 /// The header in front of a page's bytes. Header and bytes begin at a cache line.
 #[repr(C, align(64))]
@@ -36,29 +32,6 @@ struct Header {
 
 /// The bytes of memory that a page takes beside its own bytes.
 pub const PAGE_HEADER_BYTES: usize = size_of::<Header>();
-
-/// A slab of a pool. The number is the slab's index times the number of slot sizes, plus the index
-/// of its slot size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SlabId(u32);
-
-impl SlabId {
-    /// The id of a page outside of slabs.
-    const NONE: SlabId = SlabId(u32::MAX);
-
-    fn new(class: usize, index: usize) -> SlabId {
-        let number = index * SLOT_BYTES.len() + class;
-        SlabId(u32::try_from(number).expect("a machine has room for fewer slabs"))
-    }
-
-    fn class(self) -> usize {
-        self.0 as usize % SLOT_BYTES.len()
-    }
-
-    fn index(self) -> usize {
-        self.0 as usize / SLOT_BYTES.len()
-    }
-}
 
 /// A page with one owner, who may still write to it.
 pub struct PageMut(PageRef);
@@ -248,65 +221,22 @@ unsafe fn free(start: NonNull<Header>) {
     }
 }
 
-// ---- slabs ----
-
 /// The memory of pages. Any thread may call it. Its lock is taken once per page made and once per
 /// page freed.
 pub struct PagePool(Arc<Slabs>);
-
-struct Slabs {
-    slab_bytes: usize,
-    /// The number of slabs that are not drained.
-    slabs: AtomicUsize,
-    /// True if a slab was added since somebody last asked.
-    short: AtomicBool,
-    /// The memory of the next slab.
-    prepared: Mutex<Option<Chunk>>,
-    classes: Mutex<[Class; SLOT_BYTES.len()]>,
-}
-
-/// The slots of one size.
-#[derive(Default)]
-struct Class {
-    free: Vec<Slot>,
-    /// The slabs by index. A freed slab leaves its place to another.
-    slabs: Vec<Option<Slab>>,
-}
-
-struct Slot {
-    slab: SlabId,
-    start: NonNull<u8>,
-}
-
-// SAFETY: a free slot is memory that nobody else refers to.
-unsafe impl Send for Slot {}
-
-struct Slab {
-    chunk: Chunk,
-    used: u32,
-    /// True if freed slots are not used again and the last one frees the slab.
-    draining: bool,
-}
 
 impl PagePool {
     /// A pool with slabs of `slab_bytes` bytes.
     #[must_use]
     pub fn new(slab_bytes: usize) -> PagePool {
-        PagePool(Arc::new(Slabs {
-            slab_bytes,
-            slabs: AtomicUsize::new(0),
-            short: AtomicBool::new(false),
-            prepared: Mutex::default(),
-            classes: Mutex::default(),
-        }))
+        PagePool(Arc::new(Slabs::new(slab_bytes)))
     }
 
     /// Returns true if a slab was added since this was last asked, and the next one may be prepared
     /// in huge pages: [`prepare_slab`](Self::prepare_slab).
     #[must_use]
     pub fn take_shortage(&self) -> bool {
-        let is_short = self.0.short.load(Ordering::Relaxed);
-        is_short && self.0.short.swap(false, Ordering::Relaxed) && self.0.can_be_huge()
+        self.0.take_shortage()
     }
 
     /// Allocates the next slab, unless it is prepared already: in huge pages if the system has
@@ -314,18 +244,13 @@ impl PagePool {
     /// seldom. Cost: 2 MiB of zeros; milliseconds if the system's free memory is in pieces. So the
     /// slabs that an allocation of a page adds by itself are in small pages.
     pub fn prepare_slab(&self) {
-        if !self.0.can_be_huge() || self.prepared_bytes() > 0 {
-            return;
-        }
-        let mut chunk = Chunk::allocate(self.0.slab_bytes);
-        chunk.fault_in();
-        *self.0.lock_prepared() = Some(chunk);
+        self.0.prepare();
     }
 
     /// The bytes of the prepared slab.
     #[must_use]
     pub fn prepared_bytes(&self) -> usize {
-        self.0.lock_prepared().as_ref().map_or(0, Chunk::bytes)
+        self.0.prepared_bytes()
     }
 
     /// Allocates a page of `bytes` bytes of any content. Calls `before_slab` first if it must add a
@@ -335,12 +260,12 @@ impl PagePool {
     /// If `bytes` is above 2 GiB.
     #[must_use]
     pub fn allocate(&self, bytes: usize, before_slab: impl FnOnce()) -> PageMut {
-        let Some(class) = self.class_for(bytes) else {
+        let Some(class) = self.0.class_for(bytes + PAGE_HEADER_BYTES) else {
             return PageMut::allocate(bytes);
         };
         let slot = self.0.take(class).unwrap_or_else(|| {
             before_slab();
-            self.0.add_slab(class)
+            self.0.add(class)
         });
         let home = Some((self.0.clone(), slot.slab));
         // SAFETY: a slot has the size of its class, and the page fits in it. It is aligned like its
@@ -349,24 +274,16 @@ impl PagePool {
         unsafe { PageMut::begin(slot.start, bytes, SLOT_BYTES[class], home) }
     }
 
-    /// The class whose slots such a page fills to at least three quarters.
-    fn class_for(&self, bytes: usize) -> Option<usize> {
-        let memory_bytes = bytes + PAGE_HEADER_BYTES;
-        let class = SLOT_BYTES.iter().position(|&slot| memory_bytes <= slot)?;
-        let slot = SLOT_BYTES[class];
-        (memory_bytes >= slot / 4 * 3 && slot * SLOTS_MIN <= self.0.slab_bytes).then_some(class)
-    }
-
     /// The size of one slab, in bytes.
     #[must_use]
     pub fn slab_bytes(&self) -> usize {
-        self.0.slab_bytes
+        self.0.slab_bytes()
     }
 
     /// The number of slabs without the drained ones.
     #[must_use]
     pub fn slabs(&self) -> usize {
-        self.0.slabs.load(Ordering::Relaxed)
+        self.0.count()
     }
 
     /// Chooses the `count` slabs with the fewest pages (or all of them) and returns them in order.
@@ -374,122 +291,7 @@ impl PagePool {
     /// caller drops the pages that it holds.
     #[must_use]
     pub fn drain_emptiest(&self, count: usize) -> Vec<SlabId> {
-        let mut classes = self.0.lock();
-        let mut chosen = Vec::new();
-        for (class, slots) in classes.iter().enumerate() {
-            for (index, slab) in slots.slabs.iter().enumerate() {
-                if let Some(slab) = slab.as_ref().filter(|slab| !slab.draining) {
-                    let used_bytes = slab.used as usize * SLOT_BYTES[class];
-                    chosen.push((used_bytes, SlabId::new(class, index)));
-                }
-            }
-        }
-        chosen.sort_unstable_by_key(|&(used_bytes, _)| used_bytes);
-        chosen.truncate(count);
-        let mut empty = Vec::new();
-        for &(used_bytes, id) in &chosen {
-            let place = &mut classes[id.class()].slabs[id.index()];
-            if used_bytes == 0 {
-                empty.extend(place.take());
-            } else if let Some(slab) = place {
-                slab.draining = true;
-            }
-        }
-        let mut chosen: Vec<_> = chosen.into_iter().map(|(_, id)| id).collect();
-        chosen.sort_unstable();
-        for class in classes.iter_mut() {
-            let stays = |slot: &Slot| chosen.binary_search(&slot.slab).is_err();
-            class.free.retain(stays);
-        }
-        self.0.slabs.fetch_sub(chosen.len(), Ordering::Relaxed);
-        drop(classes);
-        drop(empty);
-        chosen
-    }
-}
-
-impl Slabs {
-    fn can_be_huge(&self) -> bool {
-        self.slab_bytes >= HUGE_PAGE_BYTES
-    }
-
-    fn take(&self, class: usize) -> Option<Slot> {
-        self.lock()[class].take()
-    }
-
-    /// Adds a slab and takes one of its slots.
-    fn add_slab(&self, class: usize) -> Slot {
-        let prepared = self.lock_prepared().take();
-        // The system call stays outside of the lock.
-        let chunk = prepared.unwrap_or_else(|| Chunk::allocate_in_small_pages(self.slab_bytes));
-        let slab = Slab::new(chunk);
-        self.slabs.fetch_add(1, Ordering::Relaxed);
-        self.short.store(true, Ordering::Relaxed);
-        let mut classes = self.lock();
-        classes[class].add(class, slab);
-        classes[class].take().expect("a new slab has free slots")
-    }
-
-    fn give_back(&self, slab: SlabId, start: NonNull<u8>) {
-        let mut classes = self.lock();
-        let class = &mut classes[slab.class()];
-        let place = &mut class.slabs[slab.index()];
-        let owner = place.as_mut().expect("the slab of a page is there");
-        owner.used -= 1;
-        if !owner.draining {
-            class.free.push(Slot { slab, start });
-        } else if owner.used == 0 {
-            let empty = place.take();
-            drop(classes);
-            drop(empty);
-        }
-    }
-
-    fn lock_prepared(&self) -> MutexGuard<'_, Option<Chunk>> {
-        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, [Class; SLOT_BYTES.len()]> {
-        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Class {
-    fn take(&mut self) -> Option<Slot> {
-        let slot = self.free.pop()?;
-        let slab = self.slabs[slot.slab.index()].as_mut();
-        slab.expect("the slab of a free slot is there").used += 1;
-        Some(slot)
-    }
-
-    /// Frees all slots of a slab. Slots with low addresses are taken first.
-    fn add(&mut self, class: usize, slab: Slab) {
-        let index = match self.slabs.iter().position(Option::is_none) {
-            Some(index) => index,
-            None => {
-                self.slabs.push(None);
-                self.slabs.len() - 1
-            }
-        };
-        let id = SlabId::new(class, index);
-        let slots = slab.chunk.bytes() / SLOT_BYTES[class];
-        self.free.extend((0..slots).rev().map(|i| Slot {
-            slab: id,
-            // SAFETY: the slot lies within the slab.
-            start: unsafe { slab.chunk.start().add(i * SLOT_BYTES[class]) },
-        }));
-        self.slabs[index] = Some(slab);
-    }
-}
-
-impl Slab {
-    fn new(chunk: Chunk) -> Slab {
-        Slab {
-            // A page shows its bytes before anybody writes them: a new chunk is zeros.
-            chunk,
-            used: 0,
-            draining: false,
-        }
+        self.0.drain_emptiest(count)
     }
 }
 
