@@ -16,6 +16,7 @@ pub(crate) mod multi_level_cuckoo;
 #[cfg(test)]
 mod conformance;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +26,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key_order::Order;
 use crate::base::options::FilterSpec;
 use crate::base::page::TableId;
+use crate::base::runtime::lock;
 use crate::base::stats::Job;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
@@ -68,14 +70,7 @@ pub(crate) trait Kind: Sync {
 
     /// Gives the groups that an edit changed what is known of their tables. Kinds that answer for
     /// runs have nothing to do: [`GroupFilters`] drops the answers for runs that grew or went.
-    fn carry(
-        &self,
-        _filters: &TreeFilters,
-        _before: &Version,
-        _after: &mut Version,
-        _edit: &TreeEdit,
-    ) {
-    }
+    fn carry(&self, _before: &Version, _after: &mut Version, _edit: &TreeEdit) {}
 
     /// The first thing that the filters of a tree lack.
     fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn Step>>;
@@ -104,8 +99,7 @@ pub(crate) type Change = Box<dyn FnOnce(&mut Version) + Send>;
 
 /// One thing that the filters of a tree lack.
 pub(crate) trait Step {
-    /// True if nobody else may replace the filters of the tree meanwhile
-    /// ([`TreeFilters::growing`]).
+    /// True if nobody else may replace the filters of the tree meanwhile ([`TreeFilters::turn`]).
     fn takes_a_turn(&self) -> bool;
 
     /// Builds what is lacking, or writes a file. `None` if that is all.
@@ -119,14 +113,14 @@ pub(crate) trait TableBuilder: Send {
 
     fn memory_bytes(&self) -> usize;
 
-    /// Writes the filter of a table that will be in a level. It waits in [`TreeFilters`] for the
-    /// edit that brings the table.
+    /// Writes the filter of a table that will be in a level. It answers for one run, which the edit
+    /// that brings the table will name. `None` if the table has no keys.
     fn finish(
         self: Box<Self>,
         cx: &Context<'_>,
         version: &Version,
         at: (usize, TableId),
-    ) -> Result<()>;
+    ) -> Result<Option<GroupProbe>>;
 }
 
 /// The files of one kind that were there when the database was opened. Those that no tree takes are
@@ -171,7 +165,6 @@ pub(crate) struct Context<'a> {
     pub(crate) owner: Owner,
     pub(crate) order: &'a dyn Order,
     pub(crate) design: &'a DesignInForce,
-    pub(crate) filters: &'a TreeFilters,
     pub(crate) host: &'a dyn Host,
 }
 
@@ -220,14 +213,36 @@ impl Owner {
 pub(crate) struct TreeFilters {
     /// Held while a filter over the runs of a level below level 0 is replaced by one that covers
     /// more.
-    pub(crate) growing: Mutex<()>,
-    fresh: cluster::Fresh,
+    pub(crate) turn: Mutex<()>,
+    /// The filters of tables that are written but not in the tree yet.
+    fresh: Mutex<BTreeMap<TableId, GroupProbe>>,
 }
 
 impl TreeFilters {
+    /// Keeps the filter of a table for the edit that brings the table.
+    pub(crate) fn keep(&self, table: TableId, filter: Option<GroupProbe>) {
+        lock(&self.fresh).extend(filter.map(|filter| (table, filter)));
+    }
+
     /// Forgets the filters of tables that no edit will name.
-    pub(crate) fn forget_fresh(&self, tables: impl Iterator<Item = TableId>) {
-        drop(self.fresh.take(tables));
+    pub(crate) fn forget(&self, tables: impl Iterator<Item = TableId>) {
+        let mut fresh = lock(&self.fresh);
+        tables.for_each(|table| drop(fresh.remove(&table)));
+    }
+
+    /// Gives the groups of the tables that an edit brings the filters of these tables.
+    fn put(&self, version: &mut Version, edit: &TreeEdit) {
+        let mut fresh = lock(&self.fresh);
+        for (place, meta) in &edit.added {
+            let Some(mut filter) = fresh.remove(&meta.id) else {
+                continue;
+            };
+            let level = version.levels.get_mut(usize::from(place.level));
+            if let Some(group) = level.and_then(|it| it.group_mut(place.group as usize)) {
+                filter.runs = [place.run].into();
+                group.filters.probes.push(filter);
+            }
+        }
     }
 }
 
@@ -243,10 +258,12 @@ pub(crate) fn prepare(
         .collect()
 }
 
-/// Gives the groups that an edit changed what is known of their tables ([`Kind::carry`]).
+/// Gives the groups that an edit changed what is known of their tables: the filters that were
+/// written with the tables, then those of before ([`Kind::carry`]).
 pub(crate) fn carry(filters: &TreeFilters, before: &Version, after: &mut Version, edit: &TreeEdit) {
+    filters.put(after, edit);
     let each = KINDS.iter();
-    each.for_each(|kind| kind.carry(filters, before, after, edit));
+    each.for_each(|kind| kind.carry(before, after, edit));
 }
 
 /// The next thing that the filters of a tree lack ([`Kind::next`]).

@@ -11,7 +11,7 @@ use crate::base::runtime::lock;
 use crate::base::stats::Job;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::{self, Context, Host, Step, TreeFilters, filters_dir};
+use crate::group_filter::{self, Context, Host, Step, filters_dir};
 use crate::tree::engine::Engine;
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::{KeyspaceFacts, Partition};
@@ -51,7 +51,7 @@ pub(crate) fn context<'a>(
     design: &'a DesignInForce,
 ) -> Context<'a> {
     let facts = &partition.keyspace;
-    context_at_opening(engine, facts, design, partition.id, &partition.filters)
+    context_at_opening(engine, facts, design, partition.id)
 }
 
 /// The same for a tree that is being opened, before there is a partition.
@@ -60,14 +60,12 @@ pub(crate) fn context_at_opening<'a>(
     facts: &'a KeyspaceFacts,
     design: &'a DesignInForce,
     partition: PartitionId,
-    filters: &'a TreeFilters,
 ) -> Context<'a> {
     Context {
         tables: &engine.tables,
         owner: facts.owner(partition),
         order: &*facts.order,
         design,
-        filters,
         host: engine,
     }
 }
@@ -87,7 +85,7 @@ pub(crate) fn install(
     let mut placed = placed.chain(edit.moved.iter().map(|(_, place)| place));
     let turn = placed.any(|place| place.level > 0);
     // Held so that nobody else lets the filters grow until the edit is made.
-    let turn = turn.then(|| lock(&partition.filters.growing));
+    let turn = turn.then(|| lock(&partition.filters.turn));
     let version = partition.tree_owned().version.clone();
     let open = |meta: &_| engine.table(meta, &partition.keyspace);
     let cx = context(engine, partition, design);
@@ -113,9 +111,7 @@ pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<Box<dyn Ste
 
 /// Builds what the filters of a tree lack, and puts it into the tree.
 pub(crate) fn carry_out(engine: &Engine, partition: &Partition, step: Box<dyn Step>) -> Result<()> {
-    let _turn = step
-        .takes_a_turn()
-        .then(|| lock(&partition.filters.growing));
+    let _turn = step.takes_a_turn().then(|| lock(&partition.filters.turn));
     let design = partition.keyspace.design_owned();
     let tree = partition.tree_owned();
     let cx = context(engine, partition, &design);

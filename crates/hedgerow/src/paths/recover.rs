@@ -43,7 +43,7 @@ use crate::base::stats::{Event, Listener, Stats};
 use crate::design::advisor::Device;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::{Found, Host, TreeFilters, file_number, filters_dir};
+use crate::group_filter::{Found, Host, file_number, filters_dir};
 use crate::paths::background;
 use crate::paths::group_filters;
 use crate::table::TableContext;
@@ -357,9 +357,8 @@ fn open_keyspaces(
             }
             let mut version = Version::new(depth);
             version.apply(&edit, |meta| engine.table(meta, facts))?;
-            let own = TreeFilters::default();
             let design = facts.design_owned();
-            let cx = group_filters::context_at_opening(engine, facts, &design, partition, &own);
+            let cx = group_filters::context_at_opening(engine, facts, &design, partition);
             filters.attach(&cx, &mut version);
             Ok((Arc::new(version), flushed_through))
         };

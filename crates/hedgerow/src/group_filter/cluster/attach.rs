@@ -7,12 +7,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::base::entry::{KeyHash, RunId};
 use crate::base::error::Result;
 use crate::base::page::{Page, Step, TableId};
-use crate::base::runtime::lock;
 use crate::design::merge_policy::shape::Group;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{GroupProbe, Version};
@@ -92,33 +91,22 @@ pub(super) fn each_once(all: impl Iterator<Item = Arc<StoredCluster>>) -> Vec<Ar
     by_number.into_values().collect()
 }
 
-/// The clusters of tables that are written but not in the tree yet.
-#[derive(Debug, Default)]
-pub(crate) struct Fresh(Mutex<BTreeMap<TableId, Arc<StoredCluster>>>);
-
-impl Fresh {
-    pub(super) fn insert(&self, table: TableId, cluster: Arc<StoredCluster>) {
-        lock(&self.0).insert(table, cluster);
-    }
-
-    /// Removes the clusters of these tables.
-    pub(crate) fn take(&self, tables: impl Iterator<Item = TableId>) -> Vec<Arc<StoredCluster>> {
-        let mut fresh = lock(&self.0);
-        tables.filter_map(|id| fresh.remove(&id)).collect()
-    }
-}
-
 /// The level and the number of a group.
 type Place = (usize, usize);
 
-/// Gives the groups that an edit changed the clusters of their tables: the ones that the tables had
-/// before, and `fresh` ones of new tables.
-pub(super) fn carry(
-    before: &Version,
-    after: &mut Version,
-    edit: &TreeEdit,
-    fresh: impl IntoIterator<Item = Arc<StoredCluster>>,
-) {
+/// A cluster of one table as a group will probe it, but for the run of the table.
+pub(super) fn of_one_table(cluster: Arc<StoredCluster>) -> GroupProbe {
+    let attached = Attached {
+        cluster: cluster.clone(),
+        runs: [Some(0)].into(),
+        count: 1,
+    };
+    GroupProbe::new(Arc::default(), Arc::new(attached), cluster)
+}
+
+/// Gives the groups that an edit changed the clusters of their tables: the ones that the groups
+/// have, and those that the tables had before.
+pub(super) fn carry(before: &Version, after: &mut Version, edit: &TreeEdit) {
     let added = edit.added.iter().map(|(_, meta)| meta.id);
     let tables = added.chain(edit.moved.iter().map(|(id, _)| *id));
     let mut targets: BTreeSet<Place> = tables.filter_map(|id| place(after, id)).collect();
@@ -127,17 +115,23 @@ pub(super) fn carry(
         let groups = after.levels.get(level).map_or(0, |it| it.groups.len());
         targets.extend((0..groups).map(|group| (level, group)));
     }
-    let groups = targets.iter().map(|at| &after.levels[at.0].groups[at.1]);
-    let tables = groups.flat_map(|group| group.runs.iter().flat_map(|run| &run.tables));
+    let tables = groups(after, &targets).flat_map(|it| it.runs.iter().flat_map(|run| &run.tables));
     let sources: BTreeSet<Place> = tables
         .filter_map(|table| place(before, table.meta().id))
         .collect();
-    let sources = sources.iter().map(|at| &before.levels[at.0].groups[at.1]);
-    let known = sources
-        .flat_map(|group| of_group(group))
-        .map(|it| it.cluster.clone());
-    let pool = each_once(known.chain(fresh));
+    let known = groups(before, &sources).chain(groups(after, &targets));
+    let known = known.flat_map(of_group).map(|it| it.cluster.clone());
+    let pool = each_once(known);
     attach(after, &targets, &pool);
+}
+
+/// The groups at some places.
+fn groups<'a>(
+    version: &'a Version,
+    places: &'a BTreeSet<Place>,
+) -> impl Iterator<Item = &'a Group<Arc<Table>>> {
+    let groups = places.iter().map(|at| &version.levels[at.0].groups[at.1]);
+    groups.map(|group| &**group)
 }
 
 fn place(version: &Version, id: TableId) -> Option<Place> {
@@ -158,9 +152,8 @@ pub(super) fn attach_all(version: &mut Version, pool: &[Arc<StoredCluster>]) {
 pub(super) fn replace(version: &mut Version, new: &Arc<StoredCluster>) {
     let stripes = new.cluster.stripes().iter();
     let targets: BTreeSet<Place> = stripes.filter_map(|it| place(version, it.table)).collect();
-    let groups = targets.iter().map(|at| &version.levels[at.0].groups[at.1]);
-    let others = groups
-        .flat_map(|group| of_group(group))
+    let others = groups(version, &targets)
+        .flat_map(of_group)
         .map(|it| it.cluster.clone())
         .filter(|it| it.name().0 != new.name().0);
     let pool = each_once(others.chain([new.clone()]));

@@ -9,7 +9,7 @@ use crate::base::options::FilterSpec;
 use crate::base::page::TableId;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{
-    self, Context, FoundFiles, Step, StoredFile, TableBuilder, TreeFilters, Version,
+    self, Context, FoundFiles, GroupProbe, Step, StoredFile, TableBuilder, Version,
 };
 use crate::table::TableContext;
 
@@ -22,11 +22,8 @@ use super::stored_cluster::cluster_number;
 pub(crate) struct Kind;
 
 impl group_filter::Kind for Kind {
-    fn carry(&self, filters: &TreeFilters, before: &Version, after: &mut Version, edit: &TreeEdit) {
-        let fresh = filters
-            .fresh
-            .take(edit.added.iter().map(|(_, meta)| meta.id));
-        attach::carry(before, after, edit, fresh);
+    fn carry(&self, before: &Version, after: &mut Version, edit: &TreeEdit) {
+        attach::carry(before, after, edit);
     }
 
     fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn Step>> {
@@ -69,12 +66,11 @@ impl TableBuilder for Builder {
         cx: &Context<'_>,
         version: &Version,
         (level, table): (usize, TableId),
-    ) -> Result<()> {
+    ) -> Result<Option<GroupProbe>> {
         let Some(columns) = self.columns(table) else {
-            return Ok(());
+            return Ok(None);
         };
         let cluster = write_fresh(cx, version, level, &columns)?;
-        cx.filters.fresh.insert(table, cluster);
-        Ok(())
+        Ok(Some(attach::of_one_table(cluster)))
     }
 }

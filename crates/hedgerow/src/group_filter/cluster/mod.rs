@@ -33,7 +33,6 @@ mod tests;
 mod unit;
 
 pub(crate) use assemble::{Source, assemble};
-pub(crate) use attach::Fresh;
 pub(crate) use cluster_kind::Kind;
 #[cfg(test)]
 pub(crate) use columns::Builder;

@@ -394,10 +394,13 @@ impl<'a> OutputTables<'a> {
         let cx = group_filters::context(self.engine, self.partition, &self.design);
         let version = self.partition.tree_owned().version.clone();
         let at = (self.level, current.id);
-        if let Err(error) = beside.finish(&cx, &version, at) {
-            // Nothing depends on a filter: it is built later from the table.
-            self.engine.check_open()?;
-            cx.host.report(Job::WriteFilter, error);
+        match beside.finish(&cx, &version, at) {
+            Ok(filter) => self.partition.filters.keep(current.id, filter),
+            Err(error) => {
+                // Nothing depends on a filter: it is built later from the table.
+                self.engine.check_open()?;
+                cx.host.report(Job::WriteFilter, error);
+            }
         }
         Ok(())
     }
@@ -407,7 +410,7 @@ impl Drop for OutputTables<'_> {
     fn drop(&mut self) {
         if !self.complete {
             let finished = self.finished.iter().map(|meta| meta.id);
-            self.partition.filters.forget_fresh(finished);
+            self.partition.filters.forget(finished);
             for path in &self.written {
                 // A file that stays behind is removed when the database is opened again.
                 let _ = self.engine.environment.storage.remove(path);

@@ -137,7 +137,7 @@ impl Engine {
     /// is opened again.
     pub(crate) fn remove_unnamed(&self, partition: &Partition, tables: &[TableMeta]) {
         let ids = tables.iter().map(|meta| meta.id);
-        partition.filters.forget_fresh(ids);
+        partition.filters.forget(ids);
         if self.writer().is_ok() {
             for meta in tables {
                 let _ = self
