@@ -16,7 +16,8 @@ use crate::base::codec::{ByteReader, packed};
 use crate::base::entry::{KeyHash, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, Page, PageSource, Step, TableId};
-use crate::group_filter::cluster::{self, Source, assemble};
+use crate::group_filter::Framed;
+use crate::group_filter::cluster::{self, Cluster, Source, assemble};
 use crate::group_filter::multi_level_cuckoo::MultiLevelCuckoo;
 use crate::table::InspectedTable;
 use crate::table::block_index::Index;
@@ -25,6 +26,7 @@ use crate::table::block_index::hash_marks::HashMarks;
 use crate::table::filter::Probe;
 use crate::table::filter::run_hashes;
 use crate::table::format;
+use crate::table::page_io;
 use crate::table::page_io::FilePages;
 use crate::table::table_file::ResidencyChoice;
 use crate::table::{GetState, Query};
@@ -219,7 +221,15 @@ pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
 /// Any error of the bytes.
 pub fn cluster(bytes: &[u8]) -> Result<()> {
     let disk = disk_with(bytes);
-    let (_, cluster) = cluster::read_whole(&disk, Path::new(PATH), TableId(FILTER_SEED))?;
+    let file = Framed::open(&disk, Path::new(PATH), TableId(FILTER_SEED))?;
+    let paged = cluster::checked(&file)?;
+    let cluster = if paged.stripes().is_empty() {
+        paged
+    } else {
+        let all = Source::Cluster(&paged, paged.all_stripes());
+        let read = |id| page_io::read(&*file.file, &file.path, id, Buffer::allocate);
+        Cluster::resident(file.number, &[all], read)?
+    };
     let marks = vec![Some(()); cluster.stripes().len()];
     for i in 0..50_u128 {
         let hash = KeyHash(i.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));

@@ -4,12 +4,13 @@
 //! (LSM-trie, section 3.3). Here is what a tree sees of them all. A filter comes into the tree
 //! together with the tables that it answers for ([`prepare`], [`carry`]). A background job builds
 //! what a tree lacks ([`next`]). A tree without a filter is right, only slower, so nothing here
-//! fails a write, and files of filters are caches ([`Found`], [`files`]).
+//! fails a write, and files of filters are caches, of one form for all kinds ([`Framed`]).
 //!
 //! Filters know tables and the shape of trees, but not the engine. What they need of it is a
 //! [`Context`].
 
 pub(crate) mod cluster;
+pub(crate) mod frame;
 mod group;
 pub(crate) mod multi_level_cuckoo;
 
@@ -20,8 +21,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::base::codec::{ByteReader, varint};
-use crate::base::entry::{KeyHash, KeyspaceId, PartitionId};
+use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
 use crate::base::key_order::Order;
 use crate::base::options::FilterSpec;
@@ -36,7 +36,12 @@ use crate::table::open::{STREAM_BYTES_MIN, StreamedPages};
 use crate::table::paged_file::PagedFile;
 use crate::table::{Table, TableContext};
 
+pub use cluster::{ClusterContents, Stripe};
+pub(crate) use frame::{Framed, Owner, file_number, verify};
 pub(crate) use group::{GroupFilters, GroupProbe};
+pub use multi_level_cuckoo::CuckooContents;
+
+use frame::{Magic, Writing, filter_file};
 
 /// The tables of one tree.
 type Version = Shape<Arc<Table>>;
@@ -84,14 +89,30 @@ pub(crate) trait Kind: Sync {
         None
     }
 
-    /// The number in the name of a file of this kind.
-    fn number_of(&self, name: &str) -> Option<u64>;
+    /// The name of the kind in its files.
+    fn magic(&self) -> Magic;
 
-    /// Opens the files of this kind in a directory. A file that cannot be opened is removed.
-    fn list(&self, context: &Arc<TableContext>, dir: &Path) -> Box<dyn FoundFiles>;
+    /// Gives the groups of a tree the filters of its files that were there when the database was
+    /// opened.
+    fn attach(&self, cx: &Context<'_>, version: &mut Version, found: Vec<FoundFile>);
 
     /// The files of a tree's filters.
-    fn files(&self, version: &Version) -> Vec<Box<dyn StoredFile>>;
+    fn files(&self, version: &Version) -> Vec<Arc<PagedFile>>;
+
+    /// Reads and checks the body of a file.
+    fn check(&self, file: &Framed) -> Result<FilterContents>;
+}
+
+/// A file that was there when the database was opened. It is removed unless a filter takes it.
+pub(crate) type FoundFile = (Arc<PagedFile>, Framed);
+
+/// The contents of a file of a filter over several runs, by its kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FilterContents {
+    /// A multi-level cuckoo filter.
+    MultiLevelCuckoo(CuckooContents),
+    /// A cluster of Bloom filters.
+    Cluster(ClusterContents),
 }
 
 /// A change of a tree's filters that waits for the tree.
@@ -123,42 +144,6 @@ pub(crate) trait TableBuilder: Send {
     ) -> Result<Option<GroupProbe>>;
 }
 
-/// The files of one kind that were there when the database was opened. Those that no tree takes are
-/// removed.
-pub(crate) trait FoundFiles {
-    /// Gives the groups of a tree the filters of their tables.
-    fn attach(&mut self, cx: &Context<'_>, version: &mut Version);
-}
-
-/// A file of a filter.
-pub(crate) trait StoredFile {
-    fn file(&self) -> &PagedFile;
-
-    fn path(&self) -> &Path {
-        self.file().path()
-    }
-
-    /// Reads and checks the file, and returns its size.
-    fn check(&self) -> Result<u64>;
-
-    /// Checks the file. `None` if it is gone: another process that has the database open for
-    /// writing removes files that it does not need.
-    fn verify(&self) -> Result<Option<u64>> {
-        let file = self.file();
-        match self.check() {
-            Err(_) if file.context().storage.size(file.path()).is_err() => Ok(None),
-            checked => checked.map(Some),
-        }
-    }
-}
-
-/// A file of filters, of a size that is not known yet. It is removed when nobody holds it any more.
-fn filter_file(context: &Arc<TableContext>, number: TableId, path: PathBuf) -> PagedFile {
-    let file = PagedFile::new(number, path, 0, context.clone());
-    file.mark_obsolete();
-    file
-}
-
 /// The parts of an open database that the filters of one tree use.
 pub(crate) struct Context<'a> {
     pub(crate) tables: &'a Arc<TableContext>,
@@ -180,32 +165,6 @@ pub(crate) trait Host {
     fn check_open(&self) -> Result<()>;
     /// Reports an error that fails nothing.
     fn report(&self, job: Job, error: Error);
-}
-
-/// The partition whose keys are in a filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Owner {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) partition: PartitionId,
-    /// The seed of the hashes of keys.
-    pub(crate) hash_seed: u64,
-}
-
-impl Owner {
-    /// Appends its bytes in a file of a filter.
-    fn encode(self, out: &mut Vec<u8>) {
-        varint::put(out, u64::from(self.keyspace.0));
-        varint::put(out, u64::from(self.partition.0));
-        out.extend(self.hash_seed.to_le_bytes());
-    }
-
-    fn decode(reader: &mut ByteReader<'_>) -> Result<Owner> {
-        Ok(Owner {
-            keyspace: KeyspaceId(reader.varint_as("keyspace")?),
-            partition: PartitionId(reader.varint_as("partition")?),
-            hash_seed: reader.u64("seed of hashes")?,
-        })
-    }
 }
 
 /// The state of a tree's filters beside its versions.
@@ -282,7 +241,7 @@ pub(crate) fn begin_table(filter: FilterSpec) -> Option<Box<dyn TableBuilder>> {
 }
 
 /// The files of a tree's filters.
-pub(crate) fn files(version: &Version) -> impl Iterator<Item = Box<dyn StoredFile>> {
+pub(crate) fn files(version: &Version) -> impl Iterator<Item = Arc<PagedFile>> {
     KINDS.iter().flat_map(|kind| kind.files(version))
 }
 
@@ -291,30 +250,36 @@ pub(crate) fn filters_dir(root: &Path) -> PathBuf {
     root.join("filters")
 }
 
-/// The number in the name of a file in the directory of filters.
-pub(crate) fn file_number(name: &str) -> Option<u64> {
-    KINDS.iter().find_map(|kind| kind.number_of(name))
-}
-
-/// The number in a name of ten digits with an extension.
-fn number_before(name: &str, extension: &str) -> Option<u64> {
-    let digits = name.strip_suffix(extension)?;
-    digits.parse().ok().filter(|_| digits.len() == 10)
-}
-
-/// The files of filters that were there when the database was opened.
-pub(crate) struct Found(Vec<Box<dyn FoundFiles>>);
+/// The files of filters that were there when the database was opened. Those that no tree takes are
+/// removed.
+pub(crate) struct Found(BTreeMap<(Owner, Magic), Vec<FoundFile>>);
 
 impl Found {
-    /// Reads the directory of filters. Cost: two reads per file.
+    /// Reads the directory of filters. A file that cannot be opened is removed. Cost: two reads per
+    /// file.
     pub(crate) fn list(context: &Arc<TableContext>, dir: &Path) -> Found {
-        Found(KINDS.iter().map(|kind| kind.list(context, dir)).collect())
+        let mut found = Found(BTreeMap::new());
+        for entry in context.storage.list(dir).unwrap_or_default() {
+            let Some(number) = file_number(&entry.name) else {
+                continue;
+            };
+            let mut file = filter_file(context, TableId(number), dir.join(&entry.name));
+            let opened = Framed::open(&*context.storage, file.path(), file.id());
+            if let Ok(framed) = opened {
+                file.set_bytes(entry.bytes);
+                let of_tree = found.0.entry((framed.owner, framed.kind.magic()));
+                of_tree.or_default().push((Arc::new(file), framed));
+            }
+        }
+        found
     }
 
     /// Gives the groups of a tree the filters of their tables.
     pub(crate) fn attach(&mut self, cx: &Context<'_>, version: &mut Version) {
-        let each = self.0.iter_mut();
-        each.for_each(|files| files.attach(cx, version));
+        for kind in KINDS {
+            let own = self.0.remove(&(cx.owner, kind.magic()));
+            kind.attach(cx, version, own.unwrap_or_default());
+        }
     }
 }
 

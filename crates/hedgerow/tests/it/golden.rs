@@ -7,14 +7,14 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hedgerow::inspect::{self, FilterDescription, Segment, Table};
+use hedgerow::inspect::{self, FilterContents, FilterDescription, GroupFilter, Segment, Table};
 use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{OsStorage, ReadMode, Storage};
 use hedgerow::{
     Builder, Compression, Db, Design, Durability, Expiry, Keyspace, Layout, LevelPaths, PrefixRule,
 };
 
-use crate::support::{DIR, builder, key, small, value};
+use crate::support::{DIR, builder, files, key, small, value};
 
 /// The databases of each release, the last one of which is in the making and may still change.
 const RELEASES: [&str; 1] = ["testdata/format/0.1"];
@@ -57,8 +57,8 @@ const DATABASES: [Golden; 6] = [
             "index three-level",
             "filter hashes",
             "table htable",
-            "/filters/*.filter",
-            "/filters/*.cluster",
+            "filter over runs mlcf",
+            "filter over runs cluster",
         ],
     },
     Golden {
@@ -415,6 +415,14 @@ fn formats(dir: &Path) -> BTreeSet<String> {
             let path = dir.join(name.trim_start_matches('/'));
             formats_of_table(&Table::open(&storage, &path).unwrap(), &mut found);
         }
+        if kind.ends_with(".filter") {
+            let path = dir.join(name.trim_start_matches('/'));
+            let filter = match GroupFilter::open(&storage, &path).unwrap().contents {
+                FilterContents::MultiLevelCuckoo(_) => "filter over runs mlcf",
+                FilterContents::Cluster(_) => "filter over runs cluster",
+            };
+            found.insert(filter.to_owned());
+        }
         found.insert(format!("/{}", kind.trim_start_matches('/')));
     }
     for number in inspect::segments(&storage, dir).unwrap() {
@@ -488,6 +496,52 @@ fn databases_of_every_release_open_and_hold_what_they_held() {
         }
         check(&db);
     }
+}
+
+/// Filters had files of two kinds once. Those of clusters are still read. Multi-level cuckoo
+/// filters are built anew, and their files go.
+#[test]
+fn former_files_of_filters_are_read_or_replaced() {
+    let former = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/format/former-filters");
+    let mut database = read_files(&OsStorage::new(), &golden_dir(RELEASES[0], "operations"));
+    let expected = String::from_utf8(database.remove(CONTENTS).unwrap()).unwrap();
+    database.retain(|path, _| !path.starts_with("filters/"));
+    for (name, bytes) in read_files(&OsStorage::new(), &former) {
+        database.insert(format!("filters{name}"), bytes);
+    }
+    let disk = SimStorage::new(1);
+    for (path, bytes) in &database {
+        let path = format!("{DIR}/{}", path.trim_start_matches('/'));
+        disk.set_contents(path, bytes).unwrap();
+    }
+    let asked = |db: &Db, keyspace: &str| -> usize {
+        let keyspace = db.existing_keyspace(keyspace).unwrap();
+        let asked = |i| keyspace.explain(key(i)).unwrap().group_filters.len();
+        (0..60).map(asked).sum()
+    };
+    let read_only = builder(&disk).read_only(true).open().unwrap();
+    assert_eq!(contents(&read_only), expected);
+    assert!(asked(&read_only, "trie") > 0 && asked(&read_only, "slim") == 0);
+    drop(read_only);
+
+    let db = builder(&disk).open().unwrap();
+    assert_eq!(contents(&db), expected);
+    for name in db.keyspaces() {
+        let keyspace = db.existing_keyspace(&name).unwrap();
+        keyspace.wait_until_merged().unwrap();
+    }
+    assert!(asked(&db, "trie") > 0 && asked(&db, "slim") > 0);
+    assert_eq!(contents(&db), expected);
+    db.verify().unwrap();
+    db.close().unwrap();
+    let names = files(&disk, "filters");
+    let clusters = names.iter().filter(|name| name.ends_with(".cluster"));
+    assert_eq!(clusters.count(), 4, "{names:?}");
+    assert!(
+        !names.iter().any(|name| name == "0000000040.filter"),
+        "{names:?}"
+    );
+    assert!(names.len() > 4, "{names:?}");
 }
 
 #[test]

@@ -28,13 +28,11 @@
 //! ```
 
 mod change;
-mod cluster_file;
 mod filter_file;
 mod manifest_file;
 mod segments;
 
 pub use change::{Change, Edit, TreeEdit};
-pub use cluster_file::{Cluster, Stripe};
 pub use filter_file::GroupFilter;
 pub use manifest_file::{Manifest, ManifestRecord, manifest};
 pub use segments::{LogRecord, Operation, Segment, SegmentEnd, segments};
@@ -43,6 +41,7 @@ pub use crate::base::entry::RunId;
 pub use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
 pub use crate::base::page::{Handle, TableId};
 pub use crate::design::merge_policy::tree_edit::Placement;
+pub use crate::group_filter::{ClusterContents, CuckooContents, FilterContents, Stripe};
 pub use crate::table::filter::bloom::Description as BloomDescription;
 pub use crate::table::filter::bucket_bloom::Description as BucketsDescription;
 pub use crate::table::filter::cuckoo::Description as CuckooDescription;

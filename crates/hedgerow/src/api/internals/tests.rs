@@ -10,11 +10,11 @@ use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::page::Handle;
 use crate::group_filter::Owner;
 use crate::group_filter::cluster::{self, PageEnds};
+use crate::group_filter::frame;
 use crate::group_filter::multi_level_cuckoo::{Mode, Sizing, hash_of};
 use crate::table::block_index::Builder as _;
 use crate::table::block_index::entropy_coded_trie::three_level::{Builder, Form};
 use crate::table::block_index::hash_marks;
-use crate::table::page_io;
 
 type Target = (&'static str, fn(&[u8]) -> Result<()>);
 
@@ -129,7 +129,13 @@ fn a_cluster() -> Vec<u8> {
         partition: PartitionId(2),
         hash_seed: 7,
     };
-    bytes.extend(directory.unwrap().encode(number, owner));
+    let (end, description) = (bytes.len() as u64, directory.unwrap().encode());
+    bytes.extend(frame::encode(
+        *b"hedgeclu",
+        (number, end),
+        owner,
+        &description,
+    ));
     bytes
 }
 

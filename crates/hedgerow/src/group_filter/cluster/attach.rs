@@ -19,7 +19,7 @@ use crate::table::Table;
 use crate::table::filter::{Probe, RunMask};
 use crate::table::paged_file::PagedFile;
 
-use super::stored_cluster::{ClusterFile, StoredCluster};
+use super::stored_cluster::StoredCluster;
 
 /// A cluster as a group probes it.
 #[derive(Debug)]
@@ -77,11 +77,11 @@ pub(super) fn of_group(group: &Group<Arc<Table>>) -> impl Iterator<Item = &Attac
 }
 
 /// The files of the clusters of a tree, each once.
-pub(super) fn files(version: &Version) -> Vec<ClusterFile> {
+pub(super) fn files(version: &Version) -> Vec<Arc<PagedFile>> {
     let groups = version.levels.iter().flat_map(|level| &level.groups);
     let clusters = groups.flat_map(|group| of_group(group));
     let files = clusters.flat_map(|it| it.cluster.files());
-    let by_number: BTreeMap<_, _> = files.map(|it| (it.number(), it.clone())).collect();
+    let by_number: BTreeMap<_, _> = files.map(|it| (it.number(), it.file.clone())).collect();
     by_number.into_values().collect()
 }
 

@@ -1,22 +1,21 @@
 //! Clusters as a kind of filter over runs.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::entry::KeyHash;
 use crate::base::error::Result;
 use crate::base::options::FilterSpec;
-use crate::base::page::TableId;
+use crate::base::page::{DEVICE_PAGE_BYTES, TableId};
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{
-    self, Context, FoundFiles, GroupProbe, Step, StoredFile, TableBuilder, Version,
+    self, Context, FilterContents, FoundFile, Framed, GroupProbe, Magic, Step, TableBuilder,
+    Version,
 };
-use crate::table::TableContext;
+use crate::table::paged_file::PagedFile;
 
-use super::attach;
 use super::columns::Builder;
-use super::gather::{Found, next, write_fresh};
-use super::stored_cluster::cluster_number;
+use super::gather::{next, write_fresh};
+use super::{ClusterContents, attach, checked, gather, stored_cluster};
 
 /// Clustered Bloom filters.
 pub(crate) struct Kind;
@@ -38,17 +37,24 @@ impl group_filter::Kind for Kind {
         Some(Box::new(Builder::new(bits_per_key)))
     }
 
-    fn number_of(&self, name: &str) -> Option<u64> {
-        cluster_number(name)
+    fn magic(&self) -> Magic {
+        stored_cluster::MAGIC
     }
 
-    fn list(&self, context: &Arc<TableContext>, dir: &Path) -> Box<dyn FoundFiles> {
-        Box::new(Found::list(context, dir))
+    fn attach(&self, cx: &Context<'_>, version: &mut Version, found: Vec<FoundFile>) {
+        gather::attach_found(cx, version, found);
     }
 
-    fn files(&self, version: &Version) -> Vec<Box<dyn StoredFile>> {
-        let files = attach::files(version).into_iter();
-        files.map(|file| Box::new(file) as _).collect()
+    fn files(&self, version: &Version) -> Vec<Arc<PagedFile>> {
+        attach::files(version)
+    }
+
+    fn check(&self, file: &Framed) -> Result<FilterContents> {
+        let cluster = checked(file)?;
+        Ok(FilterContents::Cluster(ClusterContents {
+            pages: cluster.pages_bytes() / DEVICE_PAGE_BYTES,
+            stripes: cluster.stripes().to_vec(),
+        }))
     }
 }
 

@@ -1,20 +1,12 @@
-//! The directory behind the pages of a cluster's file: it names the tables and the first position
-//! of each page. The format is in `docs/format/cluster.md`.
+//! The directory of a cluster: it names the tables and the first position of each page. The format
+//! is in `docs/format/cluster.md`.
 
-use crate::base::codec::checksum::{agree, place, seeded};
-use crate::base::codec::features::check_version;
 use crate::base::codec::{ByteReader, varint};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
-use crate::group_filter::Owner;
 
 use super::{Extent, PAGE_BYTES, POSITION_BITS, STRIPES_MAX, Stripe};
 use crate::table::filter::small_bloom;
-
-const MAGIC: [u8; 8] = *b"hedgeclu";
-const VERSION: u32 = 1;
-/// The last bytes of the file.
-pub(crate) const TAIL_BYTES: usize = 28;
 
 /// The stripes of a cluster and the places of its pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -92,10 +84,9 @@ impl Directory {
         self.stripes.capacity() * size_of::<Stripe>() + self.firsts.capacity() * size_of::<u32>()
     }
 
-    /// The bytes behind the pages in the file `number`.
-    pub(crate) fn encode(&self, number: TableId, owner: Owner) -> Vec<u8> {
+    /// The description of the cluster in its file.
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        owner.encode(&mut bytes);
         varint::put(&mut bytes, self.stripes.len() as u64);
         for stripe in &self.stripes {
             varint::put(&mut bytes, stripe.table.0);
@@ -108,43 +99,25 @@ impl Directory {
             varint::put(&mut bytes, u64::from(first - before));
             *first
         });
-        let at = place(number.0, self.pages_bytes());
-        bytes.extend(seeded(at, &bytes).to_le_bytes());
-        let tail = Tail {
-            pages: self.firsts.len() as u32,
-            directory_bytes: bytes.len() as u64,
-        };
-        bytes.extend(tail.encode(number));
         bytes
     }
 
-    /// Decodes the directory from its bytes in the file `number`, without the tail.
+    /// Decodes the directory of a cluster whose pages have `pages_bytes` bytes.
     ///
     /// # Errors
     /// `Corruption`.
-    pub(crate) fn decode(bytes: &[u8], number: TableId, tail: Tail) -> Result<(Owner, Directory)> {
-        let (bytes, sum) = bytes.split_last_chunk().ok_or_else(|| {
-            Error::corruption(format!(
-                "expected the directory of a cluster, found {} bytes",
-                bytes.len()
-            ))
-        })?;
-        check(
-            place(number.0, tail.directory_at()),
-            bytes,
-            u32::from_le_bytes(*sum),
-        )?;
+    pub(crate) fn decode(bytes: &[u8], pages_bytes: u64) -> Result<Directory> {
         let mut reader = ByteReader::new(bytes);
-        let owner = Owner::decode(&mut reader)?;
         let mut directory = Directory::default();
         for _ in 0..reader.varint("stripes")? {
             directory.stripes.push(decode_stripe(&mut reader)?);
         }
         let pages = reader.varint("pages")?;
-        if directory.stripes.len() > STRIPES_MAX || pages != u64::from(tail.pages) {
+        let fits = pages.checked_mul(PAGE_BYTES as u64) == Some(pages_bytes);
+        if directory.stripes.len() > STRIPES_MAX || !fits {
             return Err(Error::corruption(format!(
-                "expected at most {STRIPES_MAX} stripes in {} pages, found {} in {pages}",
-                tail.pages,
+                "expected at most {STRIPES_MAX} stripes in {pages_bytes} bytes, found {} in {pages} \
+                 pages",
                 directory.stripes.len()
             )));
         }
@@ -157,7 +130,7 @@ impl Directory {
             directory.firsts.push(first);
         }
         reader.finish("the directory of a cluster")?;
-        Ok((owner, directory))
+        Ok(directory)
     }
 }
 
@@ -177,72 +150,5 @@ fn decode_stripe(reader: &mut ByteReader<'_>) -> Result<Stripe> {
     }
     Err(Error::corruption(format!(
         "expected a stripe of at most {POSITION_BITS} bits and 1 to 22 probes, found {stripe:?}"
-    )))
-}
-
-/// The end of a cluster's file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tail {
-    pub(crate) pages: u32,
-    pub(crate) directory_bytes: u64,
-}
-
-impl Tail {
-    fn encode(self, number: TableId) -> Vec<u8> {
-        let mut bytes = self.pages.to_le_bytes().to_vec();
-        bytes.extend(self.directory_bytes.to_le_bytes());
-        bytes.extend(VERSION.to_le_bytes());
-        bytes.extend(MAGIC);
-        let sum = seeded(place(number.0, u64::MAX), &bytes);
-        bytes.extend(sum.to_le_bytes());
-        bytes
-    }
-
-    /// Decodes the tail of the file `number`.
-    ///
-    /// # Errors
-    /// `Corruption`; `FormatVersion` if a later version wrote it.
-    pub(crate) fn decode(bytes: &[u8; TAIL_BYTES], number: TableId) -> Result<Tail> {
-        let mut reader = ByteReader::new(bytes);
-        let pages = reader.u32("pages")?;
-        let directory_bytes = reader.u64("bytes of the directory")?;
-        let version = reader.u32("version")?;
-        if reader.take(MAGIC.len(), "magic")? != MAGIC {
-            return Err(Error::corruption(
-                "expected a file of a cluster, found another",
-            ));
-        }
-        let end = reader.position();
-        check(
-            place(number.0, u64::MAX),
-            &bytes[..end],
-            reader.u32("checksum")?,
-        )?;
-        check_version("a cluster", VERSION, version)?;
-        Ok(Tail {
-            pages,
-            directory_bytes,
-        })
-    }
-
-    pub(crate) fn directory_at(self) -> u64 {
-        u64::from(self.pages) * PAGE_BYTES as u64
-    }
-
-    /// The size of the file.
-    pub(crate) fn file_bytes(self) -> u64 {
-        self.directory_at()
-            .saturating_add(self.directory_bytes)
-            .saturating_add(TAIL_BYTES as u64)
-    }
-}
-
-fn check(seed: u64, bytes: &[u8], found: u32) -> Result<()> {
-    let expected = seeded(seed, bytes);
-    if agree(found, expected) {
-        return Ok(());
-    }
-    Err(Error::corruption(format!(
-        "expected checksum {expected:#010x} in a cluster, found {found:#010x}"
     )))
 }

@@ -16,25 +16,22 @@
 //! Runs that are gone are left out when the base is written again. Tables that no cluster knows
 //! are read: the design changed, or a file is missing.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::error::Result;
 use crate::base::options::{FilterSpec, Residency};
-use crate::base::page::TableId;
 use crate::design::cluster_plan::{LevelFilters, Plan, RESIDENT_SHARE};
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::LevelTarget;
 use crate::design::merge_policy::shape::{LEVELS_MAX, Level};
-use crate::group_filter::{self, Change, Context, FoundFiles, Owner, Step, Version};
-use crate::table::{Table, TableContext};
+use crate::group_filter::{self, Change, Context, FoundFile, Step, Version};
+use crate::table::Table;
 
 use super::Source;
 use super::attach;
 use super::columns::{Builder, Columns};
-use super::stored_cluster::{self, Fetch, StoredCluster, cluster_number};
+use super::stored_cluster::{self, Fetch, StoredCluster};
 use super::unit::{self, Finding, Member, Task};
 
 /// The bits per key of a level with clusters.
@@ -217,45 +214,26 @@ fn columns_of(cx: &Context<'_>, table: &Arc<Table>, bits: f32) -> Result<Columns
 
 // ---- opening ----
 
-/// The clusters that were there when the database was opened.
-pub(super) struct Found(BTreeMap<Owner, Vec<Arc<StoredCluster>>>);
-
-impl Found {
-    pub(super) fn list(context: &Arc<TableContext>, dir: &Path) -> Found {
-        let files = context.storage.list(dir).unwrap_or_default();
-        let opened = files.iter().filter_map(|file| {
-            let number = TableId(cluster_number(&file.name)?);
-            StoredCluster::open(context, dir.join(&file.name), number).ok()
-        });
-        let mut found = Found(BTreeMap::new());
-        for cluster in opened {
-            found.0.entry(cluster.owner).or_default().push(cluster);
-        }
-        found
+/// Gives the groups of a tree the clusters of these files. Reads those that are to be in memory:
+/// all of small levels, and all but the largest of each other unit.
+pub(super) fn attach_found(cx: &Context<'_>, version: &mut Version, found: Vec<FoundFile>) {
+    let found = found.into_iter();
+    let opened = found.filter_map(|(file, framed)| StoredCluster::open(file, &framed).ok());
+    attach::attach_all(version, &attach::each_once(opened));
+    let plan = plan(cx, version);
+    let levels = clustered(cx.design, version);
+    let mut kept = Vec::new();
+    for unit in unit::units(version, &levels, plan) {
+        let bases = usize::from(!unit.stays_in_memory);
+        let tail = unit.members().into_iter().skip(bases);
+        let tail = tail.filter(Member::is_own);
+        kept.extend(tail.map(|it| (it, unit.reserve())));
     }
-}
-
-impl FoundFiles for Found {
-    /// Reads those that are to be in memory: all of small levels, and all but the largest of each
-    /// other unit.
-    fn attach(&mut self, cx: &Context<'_>, version: &mut Version) {
-        let own = self.0.remove(&cx.owner).unwrap_or_default();
-        attach::attach_all(version, &attach::each_once(own.into_iter()));
-        let plan = plan(cx, version);
-        let levels = clustered(cx.design, version);
-        let mut kept = Vec::new();
-        for unit in unit::units(version, &levels, plan) {
-            let bases = usize::from(!unit.stays_in_memory);
-            let tail = unit.members().into_iter().skip(bases);
-            let tail = tail.filter(Member::is_own);
-            kept.extend(tail.map(|it| (it, unit.reserve())));
-        }
-        for (member, reserve) in kept {
-            if may_reside(cx, member.bytes() + reserve)
-                && let Ok(resident) = join(cx, &[member])
-            {
-                attach::replace(version, &resident);
-            }
+    for (member, reserve) in kept {
+        if may_reside(cx, member.bytes() + reserve)
+            && let Ok(resident) = join(cx, &[member])
+        {
+            attach::replace(version, &resident);
         }
     }
 }

@@ -37,10 +37,10 @@ pub(crate) use cluster_kind::Kind;
 #[cfg(test)]
 pub(crate) use columns::Builder;
 use columns::Columns;
-use directory::{Directory, TAIL_BYTES, Tail};
+use directory::Directory;
 use filter_page::STRIPES_MAX;
 pub(crate) use filter_page::{PageEnds, pages_for};
-pub(crate) use stored_cluster::{cluster_number, read_whole};
+pub(crate) use stored_cluster::checked;
 use stretches::Stretches;
 
 use std::sync::Arc;
@@ -64,15 +64,28 @@ pub(crate) fn position(hash: KeyHash) -> u32 {
 /// The filters of one table: the positions that they cover, the width of columns, and the
 /// parameters of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stripe {
-    pub(crate) table: TableId,
-    /// The positions of the first and the last key.
-    pub(crate) first: u32,
-    pub(crate) last: u32,
+#[non_exhaustive]
+pub struct Stripe {
+    /// The table.
+    pub table: TableId,
+    /// The position of its first key: the first 32 bits of the order key.
+    pub first: u32,
+    /// The position of its last key.
+    pub last: u32,
     /// The number of first bits of a position that name a column, at most 32.
-    pub(crate) column_bits: u8,
-    /// The bits of a key in its filter.
-    pub(crate) probes: u8,
+    pub column_bits: u8,
+    /// The number of bits that a key sets in the filter of its column.
+    pub probes: u8,
+}
+
+/// The contents of a cluster's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClusterContents {
+    /// The number of pages of 4 KiB.
+    pub pages: u64,
+    /// The filters of each table.
+    pub stripes: Vec<Stripe>,
 }
 
 impl Stripe {

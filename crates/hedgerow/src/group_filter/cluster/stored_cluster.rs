@@ -1,49 +1,30 @@
-//! Files of clusters. Like all files of filters, a file is a cache of what the tables keep. Nothing
-//! but its place names it, and it lists the tables whose keys it knows; numbers of tables are never
-//! reused. A file that is missing or damaged when the database is opened is made again. A file is
-//! removed when nobody holds the cluster any more.
+//! Files of clusters: the body is the pages, the description is the directory
+//! ([`frame`](crate::group_filter::frame)).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::codec::compress;
-use crate::base::durable::sync_dir;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::{Buffer, Page, PageId, PageSource, TRAILER_BYTES, TableId};
-use crate::group_filter::{Context, Owner, StoredFile, filter_file, number_before};
+use crate::group_filter::{Context, Framed, Magic, Writing};
 use crate::table::page_io;
 use crate::table::paged_file::{PagedFile, TableContext};
-use hedgerow_io::{RandomRead, ReadMode, Storage};
+use hedgerow_io::RandomRead;
 
-use super::{
-    Cluster, Directory, PAGE_BYTES, PageEnds, Source, TAIL_BYTES, Tail, assemble, pages_for,
-};
+use super::{Cluster, Directory, PAGE_BYTES, PageEnds, Source, assemble, pages_for};
+
+pub(super) const MAGIC: Magic = *b"hedgeclu";
 
 /// The bytes of one write, and of one read from each cluster that becomes part of another.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The name of a cluster's file.
-fn cluster_name(number: TableId) -> String {
-    format!("{:010}.cluster", number.0)
-}
-
-/// The number in the name of a cluster's file.
-pub(crate) fn cluster_number(name: &str) -> Option<u64> {
-    number_before(name, ".cluster")
-}
-
-fn directory_of(file: &PagedFile) -> Result<(Owner, Directory)> {
-    let read = read_directory(&**file.file()?, file.path(), file.id());
-    read.map_err(|e| e.at(file.path(), None))
-}
-
 /// A cluster's file, with the places of its pages.
 #[derive(Clone)]
 pub(crate) struct ClusterFile {
-    file: Arc<PagedFile>,
-    owner: Owner,
+    pub(super) file: Arc<PagedFile>,
     directory: Arc<Directory>,
 }
 
@@ -51,7 +32,6 @@ pub(crate) struct ClusterFile {
 /// Its bytes count in the memory budget until it is dropped.
 pub(crate) struct StoredCluster {
     pub(crate) cluster: Cluster,
-    pub(crate) owner: Owner,
     number: TableId,
     files: Box<[ClusterFile]>,
     context: Arc<TableContext>,
@@ -86,7 +66,6 @@ impl StoredCluster {
         context.memory.note();
         Arc::new(StoredCluster {
             cluster,
-            owner: files[0].owner,
             number,
             files: files.into(),
             context,
@@ -95,29 +74,13 @@ impl StoredCluster {
         })
     }
 
-    /// Opens a file, and removes it if it cannot be opened. Cost: two reads.
+    /// The cluster of a file.
     ///
     /// # Errors
-    /// `Io`; `Corruption` or `FormatVersion` if the file is not a whole cluster.
-    pub(crate) fn open(
-        context: &Arc<TableContext>,
-        path: PathBuf,
-        number: TableId,
-    ) -> Result<Arc<StoredCluster>> {
-        // A file that cannot be opened is removed.
-        let mut file = filter_file(context, number, path);
-        let bytes = context.storage.size(file.path());
-        file.set_bytes(bytes.map_err(|e| Error::io("open", file.path(), e))?);
-        let (owner, directory) = directory_of(&file)?;
-        let directory = Arc::new(directory);
-        let file = Arc::new(file);
-        let cluster = Cluster::paged(number, directory.clone());
-        let file = ClusterFile {
-            file,
-            owner,
-            directory,
-        };
-        Ok(StoredCluster::new(number, cluster, vec![file]))
+    /// `Io`, `Corruption`.
+    pub(super) fn open(file: Arc<PagedFile>, framed: &Framed) -> Result<Arc<StoredCluster>> {
+        let directory = Arc::new(Directory::decode(&framed.description, framed.body_bytes)?);
+        ClusterFile { file, directory }.paged()
     }
 
     /// The identity of the cluster: its number, and whether it is in memory. A cluster with a file
@@ -162,13 +125,7 @@ impl StoredCluster {
         let Some(own) = self.own_file() else {
             return Ok(None);
         };
-        own.file.file()?;
-        let cluster = Cluster::paged(self.number, own.directory.clone());
-        Ok(Some(StoredCluster::new(
-            self.number,
-            cluster,
-            vec![own.clone()],
-        )))
+        own.clone().paged().map(Some)
     }
 }
 
@@ -177,82 +134,28 @@ impl ClusterFile {
         self.file.id()
     }
 
-    fn check_pages(&self) -> Result<()> {
-        let path = self.file.path();
-        if directory_of(&self.file)? != (self.owner, (*self.directory).clone()) {
-            let error =
-                Error::corruption("expected the directory of the open cluster, found another");
-            return Err(error.at(path, None));
-        }
+    /// The cluster, whose pages are read when a probe needs them.
+    fn paged(self) -> Result<Arc<StoredCluster>> {
+        self.file.file()?;
         let cluster = Cluster::paged(self.number(), self.directory.clone());
-        let mut pieces = Pieces::new(self.file.clone());
-        for id in cluster.page_ids() {
-            let page = pieces.page(id)?;
-            let checked = cluster.check_page(id, &page);
-            checked.map_err(|e| e.at(path, Some(id.handle.offset)))?;
-        }
-        Ok(())
+        Ok(StoredCluster::new(self.number(), cluster, vec![self]))
     }
 }
 
-impl StoredFile for ClusterFile {
-    fn file(&self) -> &PagedFile {
-        &self.file
-    }
-
-    fn check(&self) -> Result<u64> {
-        self.check_pages()?;
-        Ok(self.file.bytes())
-    }
-}
-
-/// Reads the directory behind the pages.
-fn read_directory(
-    reader: &dyn RandomRead,
-    path: &Path,
-    number: TableId,
-) -> Result<(Owner, Directory)> {
-    let bytes = reader.bytes();
-    let tail_at = bytes.saturating_sub(TAIL_BYTES as u64);
-    let tail = page_io::read_range(reader, path, tail_at, TAIL_BYTES)?;
-    let tail = tail.first_chunk().expect("as long as asked for");
-    let tail = Tail::decode(tail, number)?;
-    if tail.file_bytes() != bytes {
-        return Err(Error::corruption(format!(
-            "expected a cluster of {} bytes, found {bytes} bytes",
-            tail.file_bytes()
-        )));
-    }
-    let directory_bytes = tail.directory_bytes as usize;
-    let directory = page_io::read_range(reader, path, tail.directory_at(), directory_bytes)?;
-    Directory::decode(&directory, number, tail)
-}
-
-/// Reads a cluster into memory from a file, and checks all of it. Cost: as large as the file.
+/// Checks all of a file, and returns the cluster, whose pages are not in memory.
 ///
 /// # Errors
-/// `Io`, `Corruption`, `FormatVersion`.
-pub(crate) fn read_whole(
-    storage: &dyn Storage,
-    path: &Path,
-    number: TableId,
-) -> Result<(Owner, Cluster)> {
-    let opened = storage.open(path, ReadMode::Pread);
-    let reader = opened.map_err(|e| Error::io("open", path, e))?;
-    let (owner, directory) =
-        read_directory(&*reader, path, number).map_err(|e| e.at(path, None))?;
-    let cluster = Cluster::paged(number, Arc::new(directory));
-    let read = |id| page_io::read(&*reader, path, id, Buffer::allocate);
+/// `Io`, `Corruption`.
+pub(crate) fn checked(file: &Framed) -> Result<Cluster> {
+    let directory = Directory::decode(&file.description, file.body_bytes)?;
+    let cluster = Cluster::paged(file.number, Arc::new(directory));
+    let mut pieces = Pieces::default();
     for id in cluster.page_ids() {
-        let checked = cluster.check_page(id, &read(id)?);
-        checked.map_err(|e| e.at(path, Some(id.handle.offset)))?;
+        let page = pieces.page((&*file.file, &*file.path), id, || ())?;
+        let checked = cluster.check_page(id, &page);
+        checked.map_err(|e| e.at(&file.path, Some(id.handle.offset)))?;
     }
-    if cluster.stripes().is_empty() {
-        return Ok((owner, cluster));
-    }
-    let all = Source::Cluster(&cluster, cluster.all_stripes());
-    let cluster = Cluster::resident(number, &[all], read)?;
-    Ok((owner, cluster))
+    Ok(cluster)
 }
 
 impl PageSource for StoredCluster {
@@ -277,14 +180,14 @@ impl PageSource for StoredCluster {
 
 /// Reads pages of some clusters, each from front to back.
 pub(crate) struct Fetch<'a> {
-    clusters: BTreeMap<TableId, (&'a StoredCluster, Pieces)>,
+    clusters: BTreeMap<TableId, (&'a StoredCluster, &'a PagedFile, Pieces)>,
 }
 
 impl<'a> Fetch<'a> {
     pub(crate) fn new(clusters: impl IntoIterator<Item = &'a StoredCluster>) -> Self {
         let with_pieces = |cluster: &'a StoredCluster| {
-            let file = cluster.own_file()?.file.clone();
-            Some((cluster.number, (cluster, Pieces::new(file))))
+            let file = cluster.pages()?;
+            Some((cluster.number, (cluster, file, Pieces::default())))
         };
         Fetch {
             clusters: clusters.into_iter().filter_map(with_pieces).collect(),
@@ -293,42 +196,50 @@ impl<'a> Fetch<'a> {
 
     pub(crate) fn page(&mut self, id: PageId) -> Result<Page> {
         let found = self.clusters.get_mut(&id.table);
-        let (cluster, pieces) = found.expect("a page of one of these clusters");
-        let page = pieces.page(id);
+        let (cluster, file, pieces) = found.expect("a page of one of these clusters");
+        let count = || file.context().stats.device_reads.add(1);
+        let opened = file.file();
+        let page = opened.and_then(|it| pieces.page((&**it, file.path()), id, count));
         page.inspect_err(|error| cluster.note(error))
     }
 }
 
 /// Reads the pages of a file from front to back, in long pieces and past the page cache.
+#[derive(Default)]
 struct Pieces {
-    file: Arc<PagedFile>,
     start: u64,
-    piece: Buffer,
+    piece: Option<Buffer>,
 }
 
 impl Pieces {
-    fn new(file: Arc<PagedFile>) -> Pieces {
-        Pieces {
-            file,
-            start: 0,
-            piece: Buffer::allocate(0),
-        }
-    }
-
-    fn page(&mut self, id: PageId) -> Result<Page> {
+    /// The page of a file. Calls `on_read` if that takes a read.
+    fn page(
+        &mut self,
+        (file, path): (&dyn RandomRead, &Path),
+        id: PageId,
+        on_read: impl FnOnce(),
+    ) -> Result<Page> {
         let (at, bytes) = (id.handle.offset, id.handle.bytes as usize);
-        let end = self.start + self.piece.len() as u64;
-        if at < self.start || at + bytes as u64 > end {
-            let rest = self.file.bytes().saturating_sub(at) as usize;
-            let wanted = PIECE_BYTES.max(bytes).min(rest);
-            let reader = self.file.file()?;
-            self.piece = page_io::read_range(&**reader, self.file.path(), at, wanted)?;
-            self.start = at;
-            self.file.context().stats.device_reads.add(1);
-        }
+        let piece = self.piece.take();
+        let held = piece.filter(|piece| {
+            let end = self.start + piece.len() as u64;
+            at >= self.start && at + bytes as u64 <= end
+        });
+        let piece = match held {
+            Some(piece) => piece,
+            None => {
+                let rest = file.bytes().saturating_sub(at) as usize;
+                let wanted = PIECE_BYTES.max(bytes).min(rest);
+                self.start = at;
+                on_read();
+                page_io::read_range(file, path, at, wanted)?
+            }
+        };
         let from = (at - self.start) as usize;
-        let stored = self.piece.get(from..from + bytes).unwrap_or_default();
-        page_io::decode(stored, id).map_err(|e| e.at(self.file.path(), Some(at)))
+        let stored = piece.get(from..from + bytes).unwrap_or_default();
+        let page = page_io::decode(stored, id).map_err(|e| e.at(path, Some(at)));
+        self.piece = Some(piece);
+        page
     }
 }
 
@@ -375,8 +286,8 @@ pub(crate) fn write(
     mut fetch: Fetch<'_>,
     is_resident: bool,
 ) -> Result<Arc<StoredCluster>> {
-    let (context, dir) = (cx.tables, &cx.host.filters_dir());
-    let number = cx.host.next_number()?;
+    let mut file = Writing::create(cx)?;
+    let number = file.number();
     let in_memory = match is_resident {
         true => Some(Cluster::resident(number, sources, |id| fetch.page(id))?),
         false => None,
@@ -385,11 +296,6 @@ pub(crate) fn write(
         .as_ref()
         .map(|it| [Source::Cluster(it, it.all_stripes())]);
     let sources = of_memory.as_ref().map_or(sources, |it| &it[..]);
-    let path = dir.join(cluster_name(number));
-    // The file is removed from now on unless a cluster takes it.
-    let mut file = filter_file(context, number, path);
-    let failed = |e| Error::io("write", file.path(), e);
-    let mut out = context.storage.create(file.path()).map_err(failed)?;
     let (mut stored, mut offset) = (Vec::with_capacity(PIECE_BYTES), 0);
     let directory = assemble(
         sources,
@@ -404,36 +310,24 @@ pub(crate) fn write(
             offset += bytes as u64;
             if stored.len() >= PIECE_BYTES {
                 cx.host.pace(stored.len() as u64)?;
-                out.write(&stored).map_err(failed)?;
+                file.write(&stored)?;
                 stored.clear();
             }
             Ok(pages)
         },
     )?;
     cx.host.pace(stored.len() as u64)?;
-    out.write(&stored).map_err(failed)?;
+    file.write(&stored)?;
     // A reader that finds the directory after a loss of power relies on the pages, if the tables
     // were durable before.
-    out.sync().map_err(failed)?;
-    out.write(&directory.encode(number, cx.owner))
-        .map_err(failed)?;
-    out.sync().map_err(failed)?;
-    sync_dir(&*context.storage, dir)?;
-    file.set_bytes(out.bytes());
-    context.stats.filter_write_bytes.add(file.bytes());
-    let directory = Arc::new(directory);
-    drop(of_memory);
-    let cluster = match in_memory {
-        Some(cluster) => cluster,
-        None => {
-            file.file()?;
-            Cluster::paged(number, directory.clone())
-        }
-    };
+    file.sync()?;
     let file = ClusterFile {
-        file: Arc::new(file),
-        owner: cx.owner,
-        directory,
+        file: file.finish(MAGIC, &directory.encode())?,
+        directory: Arc::new(directory),
     };
-    Ok(StoredCluster::new(number, cluster, vec![file]))
+    drop(of_memory);
+    match in_memory {
+        Some(cluster) => Ok(StoredCluster::new(number, cluster, vec![file])),
+        None => file.paged(),
+    }
 }

@@ -1,12 +1,15 @@
 //! Multi-level cuckoo filters as a kind of filter over runs.
 
-use std::path::Path;
 use std::sync::Arc;
 
+use crate::base::error::Result;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::{self, Change, Context, FoundFiles, Step, StoredFile, Version};
-use crate::table::{Table, TableContext};
+use crate::group_filter::{
+    self, Change, Context, FilterContents, FoundFile, Framed, Magic, Step, Version,
+};
+use crate::table::Table;
+use crate::table::paged_file::PagedFile;
 
 use super::grow::{Ready, lacking};
 use super::{ahead, stored};
@@ -38,15 +41,19 @@ impl group_filter::Kind for Kind {
         stored::write_all(cx, version);
     }
 
-    fn number_of(&self, name: &str) -> Option<u64> {
-        stored::filter_number(name)
+    fn magic(&self) -> Magic {
+        stored::MAGIC
     }
 
-    fn list(&self, context: &Arc<TableContext>, dir: &Path) -> Box<dyn FoundFiles> {
-        Box::new(stored::Found::list(context, dir))
+    fn attach(&self, cx: &Context<'_>, version: &mut Version, found: Vec<FoundFile>) {
+        stored::attach(cx, version, found);
     }
 
-    fn files(&self, version: &Version) -> Vec<Box<dyn StoredFile>> {
+    fn files(&self, version: &Version) -> Vec<Arc<PagedFile>> {
         stored::files(version)
+    }
+
+    fn check(&self, file: &Framed) -> Result<FilterContents> {
+        stored::check(file).map(FilterContents::MultiLevelCuckoo)
     }
 }

@@ -72,15 +72,11 @@ impl PageSource for NoPages {
     }
 }
 
-/// A file of a filter.
-#[derive(Debug, Clone)]
-pub(crate) struct FilterFile(pub(super) Arc<PagedFile>);
-
 /// The part of a filter that is in a file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stored {
     /// The file of this filter, or of one with fewer of its runs.
-    pub(super) file: Option<FilterFile>,
+    pub(super) file: Option<Arc<PagedFile>>,
     /// The size of the tables of runs that the file does not know. Without a file, of all tables.
     pub(super) unwritten_bytes: u64,
 }

@@ -28,16 +28,17 @@
 //! Costs: `docs/design/0008-multi-level-cuckoo.md`.
 
 mod ahead;
-pub(crate) mod coverage;
+mod coverage;
 mod cuckoo_kind;
 mod encoding;
 mod grow;
 mod kept;
 mod ring;
-pub(crate) mod stored;
+mod stored;
 mod unique;
 
 pub(crate) use cuckoo_kind::Kind;
+pub use stored::CuckooContents;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

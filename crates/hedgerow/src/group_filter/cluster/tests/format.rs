@@ -1,5 +1,5 @@
 use super::*;
-use crate::group_filter::Owner;
+use crate::group_filter::{Owner, frame};
 use crate::table::testing::{assert_bytes, documented_bytes};
 
 const DOCUMENT: &str = include_str!("../../../../../../docs/format/cluster.md");
@@ -29,6 +29,8 @@ fn the_documented_example_is_what_is_written() {
         partition: PartitionId(2),
         hash_seed: 0,
     };
-    let end = directory.unwrap().encode(TableId(9), owner);
+    let description = directory.unwrap().encode();
+    let place = (TableId(9), PAGE_BYTES as u64);
+    let end = frame::encode(stored_cluster::MAGIC, place, owner, &description);
     assert_bytes(&end, &documented_bytes(DOCUMENT, "end"));
 }

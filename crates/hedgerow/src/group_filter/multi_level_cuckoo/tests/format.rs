@@ -1,9 +1,13 @@
+use std::path::Path;
+
+use hedgerow_io::sim::SimStorage;
+
 use super::*;
 use crate::base::codec::checksum;
-use crate::base::entry::{KeyspaceId, PartitionId};
+use crate::base::entry::{KeyspaceId, PartitionId, RunId};
 use crate::base::page::TableId;
-use crate::group_filter::Owner;
-use coverage::{Coverage, Prefix};
+use crate::group_filter::{Framed, Owner, frame};
+use coverage::Coverage;
 
 const SEED: u64 = 77;
 
@@ -113,36 +117,32 @@ fn file() -> Vec<u8> {
     let filter = example();
     let tables = |ids: &[u64]| ids.iter().copied().map(TableId).collect();
     let coverage = Coverage {
-        owner: Owner {
-            keyspace: KeyspaceId(1),
-            partition: PartitionId(2),
-            hash_seed: 0,
-        },
-        runs: vec![(100, tables(&[5, 8])), (99, tables(&[3]))],
+        runs: vec![(RunId(100), tables(&[5, 8])), (RunId(99), tables(&[3]))],
     };
-    let mut bytes = coverage.encode(9, filter.encoded_bytes());
-    let seed = checksum::place(9, bytes.len() as u64);
+    let owner = Owner {
+        keyspace: KeyspaceId(1),
+        partition: PartitionId(2),
+        hash_seed: 0,
+    };
+    let mut bytes = Vec::new();
     let write = |piece: &[u8]| {
         bytes.extend_from_slice(piece);
         Ok(())
     };
+    let seed = checksum::place(9, 0);
     filter.encode(seed, &coverage.names(), write).unwrap();
+    let place = (TableId(9), bytes.len() as u64);
+    let end = frame::encode(stored::MAGIC, place, owner, &coverage.encode());
+    bytes.extend(end);
     bytes
 }
 
 fn decode_file(bytes: &[u8], number: u64) -> Result<(Coverage, MultiLevelCuckoo)> {
-    let (prefix, rest) = bytes
-        .split_first_chunk()
-        .ok_or_else(|| Error::corruption("short"))?;
-    let prefix = Prefix::decode(prefix, number)?;
-    let list = rest.get(..prefix.list_bytes as usize);
-    let list = list.ok_or_else(|| Error::corruption("short"))?;
-    let coverage = Coverage::decode(list, number)?;
-    let at = prefix.filter_at();
-    let filter = buffer(&bytes[at as usize..]);
-    assert_eq!(filter.len() as u64, prefix.filter_bytes);
-    let seed = checksum::place(number, at);
-    let filter = MultiLevelCuckoo::decode(filter, seed, &coverage.names())?;
+    let (disk, path) = (SimStorage::new(0), Path::new("/file"));
+    disk.set_contents(path, bytes).unwrap();
+    let file = Framed::open(&disk, path, TableId(number))?;
+    let coverage = Coverage::decode(&file.description)?;
+    let filter = stored::read(&file, &coverage)?;
     Ok((coverage, filter))
 }
 
@@ -155,7 +155,10 @@ fn a_file_is_what_is_documented() {
     crate::table::testing::assert_bytes(&file(), &documented);
     let (coverage, filter) = decode_file(&documented, 9).unwrap();
     assert_eq!(bytes_of(&filter), bytes_of(&example()));
-    let knows = |run, tables: &[u64]| coverage.knows(run, tables.iter().copied().map(TableId));
+    let knows = |run, tables: &[u64]| {
+        let mut tables = tables.iter().copied().map(TableId);
+        coverage.knows(RunId(run), &mut tables)
+    };
     assert!(knows(100, &[8]) && knows(100, &[5, 8]) && knows(100, &[]) && knows(99, &[3]));
     assert!(!knows(100, &[3]) && !knows(99, &[3, 4]) && !knows(98, &[]) && !knows(98, &[3]));
 }
@@ -173,21 +176,18 @@ fn every_changed_bit_of_a_file_and_every_other_number_is_refused() {
 
 /// Bytes with a right checksum need not make sense.
 #[test]
-fn any_list_with_its_checksum_is_decoded_or_refused() {
+fn any_list_is_decoded_or_refused() {
     let mut word = 1;
     for length in (0..60).cycle().take(20_000) {
-        let mut list: Vec<u8> = (0..length)
+        let list: Vec<u8> = (0..length)
             .map(|_| {
                 word = remix(word);
                 (word >> 40) as u8 % if word % 3 == 0 { 255 } else { 4 }
             })
             .collect();
-        let sum = checksum::seeded(checksum::place(9, 32), &list);
-        list.extend(sum.to_le_bytes());
-        if let Ok(coverage) = Coverage::decode(&list, 9) {
-            let again = coverage.encode(9, 0);
-            let decoded = Coverage::decode(&again[32..], 9).unwrap();
-            assert_eq!(decoded, coverage);
+        if let Ok(coverage) = Coverage::decode(&list) {
+            let again = Coverage::decode(&coverage.encode()).unwrap();
+            assert_eq!(again, coverage);
         }
     }
 }
