@@ -18,7 +18,8 @@ Exit code 4 says that entries are missing; the output says how many, and between
 
 /// Rebuilds a database with a damaged manifest, log or tables from the parts that are whole.
 ///
-/// Reads and writes every table once, and needs as much free space as the tables take.
+/// Reads every table twice, writes it once, and needs as much free space as the tables take. If it
+/// is stopped, start it again: nothing else opens the database before it has ended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Arguments {

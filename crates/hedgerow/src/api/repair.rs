@@ -2,16 +2,18 @@
 //!
 //! A table's footer does not record its place in the tree. So the repair merges the tables of each
 //! partition into one sorted run: every version carries its sequence number, and recency is the
-//! number alone. Then it replays the log over the run. The readable part of the old manifest gives
-//! the names and layouts of keyspaces; without it the ids in the footers tell keyspaces apart.
+//! number alone. Then it replays the log over the run, in this order: a flush leaves out the range
+//! tombstones that nothing older needs. The readable part of the old manifest gives the names and
+//! layouts of keyspaces; without it the ids in the footers tell keyspaces apart.
 //!
 //! The repair takes every readable block of a damaged table. It reports missing entries by key
 //! range and by count (invariant I27).
 //!
 //! Only filters over several runs are thrown away; they are built again. Damaged files are kept in
-//! the directory `lost`. All tables stay there while the repair is under way, so an interrupted
-//! repair can be started again. A damaged table is kept as `NUMBER.table.damaged`. If a whole copy
-//! exists, put it there as `NUMBER.table` and repair again: no other table gets its number.
+//! the directory `lost`. All tables and the old manifest stay there while the repair is under way.
+//! A repair that was stopped can be started again, and nothing else opens the database before. A
+//! damaged table is kept as `NUMBER.table.damaged`. If a whole copy exists, put it there as
+//! `NUMBER.table` and repair again: no other table gets its number.
 //!
 //! Tables, log and filters are searched in all places that the old manifest names; if it is lost,
 //! in those that the builder names ([`Builder::level_paths`]).
@@ -23,21 +25,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hedgerow_io::{Background, Environment, Storage};
+use hedgerow_io::Storage;
 
 mod guessing;
 mod old_log;
+mod old_manifest;
 mod replayed_log;
 mod tables;
 
-use guessing::{guess, guess_from_log, guess_partitioning};
-use replayed_log::{KeysInLog, RangeInLog, RangesInLog, log_start, partitions_in_log, replayable};
+use guessing::guess_unknown;
+use old_manifest::OldManifest;
+use replayed_log::{KeysInLog, last_before, log_start, partitions_in_log};
 use tables::FoundTable;
 pub use tables::Missing;
 
 use crate::api::db::{Builder, Db};
 use crate::base::entry::RunId;
-use crate::base::entry::{KeyspaceId, LogPosition, PartitionId, SeqNo};
+use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
 use crate::base::range_tombstones::RangeTombstones;
@@ -45,19 +49,19 @@ use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{file_number, filters_dir};
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
-use crate::paths::recover::{places_to_repair, take_lock};
+use crate::paths::recover;
+use crate::paths::recover::under_repair::lost_dir;
+use crate::paths::recover::{OpenOptions, places_to_repair, take_lock};
+use crate::paths::write;
 use crate::table::iter::merge::merge;
 use crate::table::iter::{InternalIter, ValueSource};
-use crate::tree::engine::{Engine, log_dir};
-use crate::tree::partition::tables_dir;
+use crate::tree::engine::{Engine, Handle, log_dir};
+use crate::tree::partition::{Partition, tables_dir};
 use crate::tree::snapshot_list::Held;
-use crate::tree::version::edit::{Change, KeyspaceChange, KeyspaceDescription};
+use crate::tree::version::edit::Change;
 use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
 use crate::tree::version::state::State;
-
-/// The directory of files that could not be used.
-const LOST: &str = "lost";
 
 /// The outcome of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,8 +84,8 @@ pub struct RepairReport {
 }
 
 /// Rebuilds the manifest of a database from its tables and its log. The database must not be open.
-/// Cost: reads and writes every table once; needs as much free space as the tables take, and as the
-/// part of the log takes that is behind a damage.
+/// Cost: reads every table twice and writes it once; needs as much free space as the tables take,
+/// and as the part of the log takes that is behind a damage.
 ///
 /// # Errors
 /// `Locked`, `InvalidArgument` if there is no such directory, `NoSpace`, `Io`.
@@ -96,64 +100,67 @@ pub fn repair(dir: impl AsRef<Path>) -> Result<RepairReport> {
 pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     let (dir, options) = builder.parts();
     options.check()?;
-    let environment = options.environment.clone();
-    let storage = &*environment.storage;
+    let storage = &*options.environment.storage;
     storage.list(&tables_dir(&dir)).map_err(|_| {
         Error::invalid(format!(
             "expected a database, found no tables in {}",
             dir.display()
         ))
     })?;
+    // Nobody opens the database before the end, whatever is in the directory meanwhile.
+    let _lock = take_lock(storage, &dir)?;
+    let mut old = OldManifest::find(storage, &dir)?;
+    let described = old.resumed.as_ref().unwrap_or(&old.known);
+    old.known.places = places_to_repair(&dir, &options, described)?;
+    let places: Vec<PathBuf> = old.known.places.all(&dir).map(|(_, dir)| dir).collect();
     let mut report = RepairReport::default();
-    let (mut known, state);
-    let places: Vec<PathBuf>;
-    {
-        let _lock = take_lock(storage, &dir)?;
-        known = known_state(storage, &dir);
-        known.places = places_to_repair(&dir, &options, &known)?;
-        places = known.places.all(&dir).map(|(_, dir)| dir).collect();
-        for place in &places {
-            for made in [place.join(LOST), log_dir(place)] {
-                let created = storage.create_dir_all(&made);
-                created.map_err(|e| Error::io("create", &made, e))?;
-            }
-            remove_filters(storage, place)?;
-            tables::set_aside(storage, place)?;
-        }
-        let tables = tables::find(storage, &places, &known, &mut report)?;
-        state = describe(&known, &tables, &mut report, storage, &dir)?;
-        Manifest::create(environment.storage.clone(), &dir, &state.snapshot())?;
+    set_aside(storage, (&dir, &places), &old)?;
+    let tables = tables::find(storage, &places, &old.known, &mut report)?;
+    if !old.is_merged {
+        rebuild((&dir, &options), &places, &old, &tables, &mut report)?;
+        old_manifest::note_merged(storage, &dir)?;
     }
-    // No merge may run before the old tables are back at the oldest place.
-    let idle = Environment {
-        background: Background::Inline { seed: 0 },
-        ..environment.clone()
-    };
-    let builder = builder.environment(idle);
-    let (db, ranges) = open_over_log(&builder, (&dir, &places), &environment, state, &mut report)?;
-    let tables = tables::find(storage, &places, &known, &mut RepairReport::default())?;
-    for (partition, tables) in by_partition(&tables) {
-        let ranges = ranges.get(&partition).map_or(&[][..], |it| it);
-        merge_into(db.engine(), partition, &tables, ranges)?;
-    }
-    db.sync()?;
-    db.close()?;
+    old_log::tell(
+        storage,
+        &places,
+        &old.known.places.log_root(&dir),
+        &mut report,
+    )?;
+    let kept = old.tell(storage, &dir, &mut report)?;
+    let now = State::replay(&manifest::replay(storage, &dir)?.edits)?;
+    report.keyspaces_known = old.known.keyspaces.len();
+    report.keyspaces_guessed = now.keyspaces.len() - report.keyspaces_known;
     tables::put_away(storage, &tables, &report)?;
     old_log::put_away(storage, &places)?;
+    old_manifest::put_away(storage, &dir, kept)?;
     Ok(report)
 }
 
-/// The readable part of the old manifest.
-fn known_state(storage: &dyn Storage, dir: &Path) -> State {
-    let edits = manifest::salvage(storage, dir);
-    let mut state = State::default();
-    for change in edits.iter().flatten() {
-        let before = state.clone();
-        if state.apply(change).is_err() {
-            return before;
+/// Puts the database under repair, and its tables into the directory `lost`.
+fn set_aside(
+    storage: &dyn Storage,
+    (dir, places): (&Path, &[PathBuf]),
+    old: &OldManifest,
+) -> Result<()> {
+    if old.is_merged {
+        return Ok(());
+    }
+    for place in places {
+        // A place may have had no tables, or no log.
+        for made in [lost_dir(place), log_dir(place), tables_dir(place)] {
+            let created = storage.create_dir_all(&made);
+            created.map_err(|e| Error::io("create", &made, e))?;
         }
     }
-    state
+    if let Some(resumed) = &old.resumed {
+        tables::remove_unfinished(storage, places, resumed)?;
+    }
+    tables::check_names(storage, places)?;
+    old_manifest::keep(storage, dir)?;
+    places
+        .iter()
+        .try_for_each(|place| remove_filters(storage, place))?;
+    tables::set_aside(storage, places)
 }
 
 /// Removes the filters over several runs. They are built again, since table ids may start anew.
@@ -167,6 +174,32 @@ fn remove_filters(storage: &dyn Storage, dir: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes a whole database of the tables and the log.
+fn rebuild(
+    (dir, options): (&Path, &OpenOptions),
+    places: &[PathBuf],
+    old: &OldManifest,
+    tables: &[FoundTable],
+    report: &mut RepairReport,
+) -> Result<()> {
+    let storage = &options.environment.storage;
+    let mut state = match &old.resumed {
+        Some(resumed) => resumed.without_tables(),
+        None => describe(&old.known, tables, &**storage, dir)?,
+    };
+    state.places = old.known.places.clone();
+    state.apply(&Change::Counters {
+        next_table: tables::next_number(&**storage, places)?,
+        next_keyspace: 0,
+        next_partition: 0,
+    })?;
+    old_log::number_above_cuts(&**storage, places, &mut state)?;
+    Manifest::create(storage.clone(), dir, &state.snapshot())?;
+    let engine = Handle::new(open_over_log((dir, options), places, tables, report)?);
+    write::sync(&engine)?;
+    engine.close()
 }
 
 fn by_partition(tables: &[FoundTable]) -> BTreeMap<PartitionId, Vec<&FoundTable>> {
@@ -184,40 +217,18 @@ fn by_partition(tables: &[FoundTable]) -> BTreeMap<PartitionId, Vec<&FoundTable>
 fn describe(
     known: &State,
     tables: &[FoundTable],
-    report: &mut RepairReport,
     storage: &dyn Storage,
     dir: &Path,
 ) -> Result<State> {
-    let mut state = State::default();
-    state.places = known.places.clone();
-    let mut keyspaces: BTreeMap<KeyspaceId, KeyspaceDescription> = known.keyspaces.clone();
     let log_start = log_start(known, storage, dir)?;
     let log = partitions_in_log(storage, &known.places.log_root(dir), log_start)?;
-    report.keyspaces_known = keyspaces.len();
-    for table in tables {
-        let id = KeyspaceId(table.meta.keyspace);
-        let partition = PartitionId(table.meta.partition);
-        let guessed = !known.keyspaces.contains_key(&id);
-        let keyspace = keyspaces
-            .entry(id)
-            .or_insert_with(|| guess(id, &table.footer));
-        if guessed && !keyspace.partitions.contains(&partition) {
-            keyspace.partitions.push(partition);
-        }
-    }
-    guess_from_log(known, &log, &mut keyspaces);
-    for (&id, keyspace) in &mut keyspaces {
-        if !known.keyspaces.contains_key(&id) {
-            report.keyspaces_guessed += 1;
-            keyspace.partitions.sort_unstable();
-            keyspace.layout.partitioning = guess_partitioning(id, keyspace, &log, tables)?;
-        }
+    let mut state = known.without_tables();
+    for (id, keyspace) in guess_unknown(known, &log, tables)? {
         state.apply(&keyspace.creation(id))?;
-        if let Some(&ms) = known.times_to_live.get(&id) {
-            state.apply(&Change::Keyspace(id, KeyspaceChange::SetTimeToLive(ms)))?;
-        }
     }
-    state.apply(&Change::Clock { ms: known.clock })?;
+    for tree in state.trees.values_mut() {
+        tree.flushed_through = SeqNo(0);
+    }
     for (partition, tables) in by_partition(tables) {
         // Memtables are flushed whole and in order: an entry with a smaller number than any flushed
         // entry is in a table, too.
@@ -230,10 +241,8 @@ fn describe(
         edit.flushed_through = flushed.map(|t| t.meta.largest_seqno).max();
         state.apply(&Change::Tree(edit))?;
     }
-    let places: Vec<PathBuf> = known.places.all(dir).map(|(_, dir)| dir).collect();
-    let next_table = tables::next_number(storage, &places)?;
-    number_above(known, tables, &log, next_table, &mut state)?;
-    number_above_cuts(storage, &places, &mut state)?;
+    number_above(known, tables, &log, &mut state)?;
+    state.log_start = 0;
     state.apply(&Change::LogStart { segment: log_start })?;
     // A clean close has noted the end of the log: one that ends before it is damaged.
     let closed = known.closed.filter(|_| log_start == known.log_start);
@@ -251,12 +260,11 @@ fn number_above(
     known: &State,
     tables: &[FoundTable],
     log: &KeysInLog,
-    next_table: u64,
     state: &mut State,
 ) -> Result<()> {
     let last = tables.iter().map(|t| t.meta.largest_seqno);
     let closed_last = known.closed.map_or(SeqNo(0), |(_, last)| last);
-    let last = last.chain([known.last, known.feed.last(), closed_last]);
+    let last = last.chain([known.feed.last(), closed_last]);
     let last = last.max().unwrap_or_default();
     state.apply(&Change::Numbered { last })?;
     let next_keyspace = above(state.keyspaces.keys().map(|id| u64::from(id.0))) as u32;
@@ -264,40 +272,30 @@ fn number_above(
     let partitions = state.trees.keys().chain(log.keys());
     let next_partition = above(partitions.map(|id| u64::from(id.0))) as u32;
     state.apply(&Change::Counters {
-        next_table: next_table.max(known.next_table),
-        next_keyspace: next_keyspace.max(known.next_keyspace),
-        next_partition: next_partition.max(known.next_partition),
+        next_table: 0,
+        next_keyspace,
+        next_partition,
     })
 }
 
-/// Sets the last number above all that may have been cut from the log.
-fn number_above_cuts(storage: &dyn Storage, places: &[PathBuf], state: &mut State) -> Result<()> {
-    let last = old_log::numbers_end(storage, places, state.last)?;
-    if last <= SeqNo::OPENED_MAX {
-        state.apply(&Change::Numbered { last })?;
-    }
-    Ok(())
-}
-
-/// Opens the described database, replaying the log. A log that is refused is kept up to the refused
-/// place. If that is refused, too, nothing of it is kept. Returns also the range deletes that were
-/// replayed.
+/// Opens the described database: merges its tables back, then replays the log. A log that is
+/// refused is kept up to the refused place. If that is refused, too, nothing of it is kept.
 fn open_over_log(
-    builder: &Builder,
-    (dir, places): (&Path, &[PathBuf]),
-    environment: &Environment,
-    mut state: State,
+    (dir, options): (&Path, &OpenOptions),
+    places: &[PathBuf],
+    tables: &[FoundTable],
     report: &mut RepairReport,
-) -> Result<(Db, RangesInLog)> {
-    let (storage, root) = (&*environment.storage, state.places.log_root(dir));
+) -> Result<Arc<Engine>> {
     let mut attempts = [true, false].into_iter();
     loop {
-        let log = replayable(storage, &root, &state, LogPosition::MAX)?;
-        let refusal = match builder.clone().open() {
-            Ok(db) => {
-                let front = known_state(storage, &root.join(LOST));
-                old_log::tell(storage, places, &front, report)?;
-                return Ok((db, log.ranges));
+        let refusal = match recover::begin(dir, options, Vec::new()) {
+            Ok(opening) => {
+                let engine = &opening.engine;
+                merge_back(engine, tables).inspect_err(|_| engine.abandon())?;
+                match opening.finish() {
+                    Ok(engine) => return Ok(engine),
+                    Err(error) => error,
+                }
             }
             Err(error) => error,
         };
@@ -305,40 +303,54 @@ fn open_over_log(
         let Some(keeps_front) = attempts.next().filter(|_| is_damaged) else {
             return Err(refusal);
         };
-        // The log stays whole until there are copies of what will be cut, and the manifest has
-        // numbers above it.
-        let _lock = take_lock(storage, dir)?;
-        state = State::replay(&manifest::replay(storage, dir)?.edits)?;
-        let end = old_log::kept_end(&root, &state, &refusal, keeps_front);
-        let last = replayable(storage, &root, &state, end)?.last;
-        if !keeps_front || old_log::cuts(storage, places)?.is_empty() {
-            // Tells also a repair that is started again which entries the front and the tables had.
-            let mut front = state.clone();
-            front.last = last;
-            let storage = environment.storage.clone();
-            Manifest::create(storage, &root.join(LOST), &front.snapshot())?;
-        }
-        old_log::keep(storage, &root, end, &refusal, report)?;
-        state.closed = None;
-        state.apply(&Change::Numbered { last })?;
-        number_above_cuts(storage, places, &mut state)?;
-        Manifest::create(environment.storage.clone(), dir, &state.snapshot())?;
-        old_log::cut(storage, &root, &state, end)?;
+        cut_log((dir, options), places, (&refusal, keeps_front), report)?;
     }
 }
 
-/// Merges tables into one run of the deepest level, without the entries that range deletes of the
-/// log have deleted.
-fn merge_into(
-    engine: &Arc<Engine>,
-    partition: PartitionId,
-    tables: &[&FoundTable],
-    ranges: &[RangeInLog],
+/// Cuts a refused log. It stays whole until there are copies of what will be cut, and the manifest
+/// has numbers above it.
+fn cut_log(
+    (dir, options): (&Path, &OpenOptions),
+    places: &[PathBuf],
+    (refusal, keeps_front): (&Error, bool),
+    report: &mut RepairReport,
 ) -> Result<()> {
+    let shared = &options.environment.storage;
+    let storage = &**shared;
+    let mut state = State::replay(&manifest::replay(storage, dir)?.edits)?;
+    let root = state.places.log_root(dir);
+    let end = old_log::kept_end(&root, &state, refusal, keeps_front);
+    let last = last_before(storage, &root, &state, end)?;
+    if !keeps_front || old_log::cuts(storage, places)?.is_empty() {
+        // Tells also a repair that is started again which entries the front and the tables had.
+        let mut front = state.clone();
+        front.last = last;
+        Manifest::create(shared.clone(), &lost_dir(&root), &front.snapshot())?;
+    }
+    old_log::keep(storage, &root, end, refusal, report)?;
+    state.closed = None;
+    state.apply(&Change::Numbered { last })?;
+    old_log::number_above_cuts(storage, places, &mut state)?;
+    Manifest::create(shared.clone(), dir, &state.snapshot())?;
+    old_log::cut(storage, &root, &state, end)
+}
+
+/// Merges the tables of each partition back, unless an earlier attempt to open the database has
+/// done so.
+fn merge_back(engine: &Arc<Engine>, tables: &[FoundTable]) -> Result<()> {
     let catalog = engine.catalog.load_full();
-    let Some(partition) = catalog.partitions.get(&partition) else {
-        return Ok(());
-    };
+    for (id, tables) in by_partition(tables) {
+        if let Some(partition) = catalog.partitions.get(&id)
+            && partition.tree().version.tables().next().is_none()
+        {
+            merge_into(engine, partition, &tables)?;
+        }
+    }
+    Ok(())
+}
+
+/// Merges tables into one run of the deepest level.
+fn merge_into(engine: &Engine, partition: &Partition, tables: &[&FoundTable]) -> Result<()> {
     let level = partition.tree().version.depth() - 1;
     let run = RunId(engine.writer()?.ids.next_table().0);
     let sources: Vec<Box<dyn InternalIter>> = tables.iter().map(|t| t.iter()).collect();
@@ -347,11 +359,7 @@ fn merge_into(
     let mut merged = merge(sources);
     let design = partition.keyspace.design_owned();
     let mut output = OutputTables::new(engine, partition, design, level, run);
-    let in_log = ranges
-        .iter()
-        .map(|(key, value, seqno)| partition.keyspace.range_tombstone(key, value, *seqno));
-    let in_tables = tables.iter().map(|table| Ok(table.ranges()));
-    let lists = in_tables.chain(in_log).collect::<Result<Vec<_>>>()?;
+    let lists: Vec<_> = tables.iter().map(|table| table.ranges()).collect();
     let mut retain = Retain::new(&Held::default(), RangeTombstones::merged(&lists));
     let mut last: Option<(Vec<u8>, SeqNo)> = None;
     merged.seek_first()?;

@@ -61,12 +61,6 @@ pub struct LogPosition {
 }
 
 impl LogPosition {
-    /// Above every position of a log.
-    pub(crate) const MAX: LogPosition = LogPosition {
-        segment: u32::MAX,
-        offset: u32::MAX,
-    };
-
     /// The position as one integer with the same order.
     pub(crate) fn packed(self) -> u64 {
         u64::from(self.segment) << 32 | u64::from(self.offset)

@@ -24,11 +24,13 @@ pub(crate) mod files;
 mod marks;
 mod replay;
 mod survey;
+pub(crate) mod under_repair;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hedgerow_io::{Environment, FileLock, ReadMode, Storage};
@@ -95,21 +97,37 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     if options.read_only {
         return open_read_only(dir, options);
     }
-    let storage = &options.environment.storage;
-    if !options.create_if_missing && !manifest::exists(&**storage, dir)? {
-        return Err(no_database(&**storage, dir));
+    let storage = &*options.environment.storage;
+    if !options.create_if_missing && !manifest::exists(storage, dir)? {
+        return Err(no_database(storage, dir));
     }
-    for made in [
-        dir.to_path_buf(),
-        tables_dir(dir),
-        filters_dir(dir),
-        log_dir(dir),
-    ] {
+    let created = storage.create_dir_all(dir);
+    created.map_err(|e| Error::io("create", dir, e))?;
+    let lock = take_lock(storage, dir)?;
+    under_repair::refuse(storage, dir)?;
+    begin(dir, options, vec![lock])?.finish()
+}
+
+/// A database that is described, but whose log is not replayed yet.
+pub(crate) struct Opening {
+    pub(crate) engine: Arc<Engine>,
+    survey: Survey,
+    began: Duration,
+}
+
+/// Opens the database, or creates it, except for its log. The caller holds the lock of its
+/// directory, or gives it to the database.
+pub(crate) fn begin(
+    dir: &Path,
+    options: &OpenOptions,
+    mut locks: Vec<Box<dyn FileLock>>,
+) -> Result<Opening> {
+    let storage = &options.environment.storage;
+    for made in [tables_dir(dir), filters_dir(dir), log_dir(dir)] {
         storage
             .create_dir_all(&made)
             .map_err(|e| Error::io("create", &made, e))?;
     }
-    let mut locks = vec![take_lock(&**storage, dir)?];
     let mut state = if manifest::exists(&**storage, dir)? {
         let replay = manifest::replay(&**storage, dir)?;
         replay.check_writable()?;
@@ -133,21 +151,33 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     let engine = assemble(dir, options, state, &survey, places, Some(locks))?;
     // The manifest as it was read may not have been durable, and the state before it may need these
     // files. Only now there is a new manifest, which is durable.
-    let replayed = remove_orphans(&**storage, &orphans).and_then(|()| replay(&engine, &survey));
-    let operations = replayed
-        .and_then(|replayed| begin_new_log(&engine, &survey, replayed))
-        .inspect_err(|_| engine.abandon())?;
-    engine.remove_obsolete();
-    engine.memory.balance();
-    engine.tell(Event::Recovered {
-        operations,
-        took: options.environment.clock.now().saturating_sub(began),
-    });
-    for partition in engine.catalog.load().partitions.values() {
-        background::tune_and_settle(&engine, partition);
+    remove_orphans(&**storage, &orphans).inspect_err(|_| engine.abandon())?;
+    Ok(Opening {
+        engine,
+        survey,
+        began,
+    })
+}
+
+impl Opening {
+    /// Replays the log.
+    pub(crate) fn finish(self) -> Result<Arc<Engine>> {
+        let (engine, survey) = (self.engine, self.survey);
+        let operations = replay(&engine, &survey)
+            .and_then(|replayed| begin_new_log(&engine, &survey, replayed))
+            .inspect_err(|_| engine.abandon())?;
+        engine.remove_obsolete();
+        engine.memory.balance();
+        engine.tell(Event::Recovered {
+            operations,
+            took: engine.environment.clock.now().saturating_sub(self.began),
+        });
+        for partition in engine.catalog.load().partitions.values() {
+            background::tune_and_settle(&engine, partition);
+        }
+        engine.events.tell_all();
+        Ok(engine)
     }
-    engine.events.tell_all();
-    Ok(engine)
 }
 
 /// Opens beside a writer.
@@ -165,7 +195,7 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
 
 /// The error of opening a directory without a manifest: it is no database, or a damaged one.
 fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
-    match refuse_leftovers(storage, dir) {
+    match under_repair::refuse(storage, dir).and_then(|()| refuse_leftovers(storage, dir)) {
         Err(error) if error.kind() == ErrorKind::Corruption => error,
         _ => Error::invalid(format!(
             "expected a database, found no manifest in {}",

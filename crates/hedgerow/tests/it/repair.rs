@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use hedgerow::inspect::{Part, Table};
 use hedgerow::io::sim::{SimStorage, SplitMix64};
-use hedgerow::{Db, Keyspace, Layout, RepairReport};
+use hedgerow::{Db, ErrorKind, Keyspace, Layout, RepairReport};
 
 use crate::crafted::{self, What};
 use crate::support::{
     Contents, DIR, builder, contents, files, key, open, put_synced, small, value,
 };
 
-const KEYS: u64 = 300;
+pub(crate) const KEYS: u64 = 300;
 
 /// One table of each kind, with values out of line in the one that is sorted.
-fn subject(sorted: bool) -> (SimStorage, Contents) {
+pub(crate) fn subject(sorted: bool) -> (SimStorage, Contents) {
     let disk = SimStorage::new(1);
     let db = open(&disk);
     let keyspace = keyspace(&db, sorted);
@@ -30,7 +30,7 @@ fn subject(sorted: bool) -> (SimStorage, Contents) {
     (disk, expected)
 }
 
-fn keyspace(db: &Db, sorted: bool) -> Keyspace {
+pub(crate) fn keyspace(db: &Db, sorted: bool) -> Keyspace {
     let mut design = small();
     design.table_bytes = Some(64 << 10);
     design.memtable_bytes = Some(64 << 10);
@@ -44,12 +44,12 @@ fn keyspace(db: &Db, sorted: bool) -> Keyspace {
     db.keyspace_with("it", layout, design).unwrap()
 }
 
-fn table(disk: &SimStorage, under: &str) -> PathBuf {
+pub(crate) fn table(disk: &SimStorage, under: &str) -> PathBuf {
     Path::new(DIR).join(under).join(&files(disk, under)[0])
 }
 
 /// The offsets in the middle of all pages of a table, and what these hold.
-fn pages(disk: &SimStorage) -> Vec<(Part, u64, u64)> {
+pub(crate) fn pages(disk: &SimStorage) -> Vec<(Part, u64, u64)> {
     let opened = Table::open(disk, &table(disk, "tables")).unwrap();
     let pages = opened.pages().map(Result::unwrap);
     pages
@@ -60,7 +60,7 @@ fn pages(disk: &SimStorage) -> Vec<(Part, u64, u64)> {
         .collect()
 }
 
-fn damaged(disk: &SimStorage, offset: u64) -> SimStorage {
+pub(crate) fn damaged(disk: &SimStorage, offset: u64) -> SimStorage {
     let disk = disk.kill();
     let path = table(&disk, "tables");
     let mut bytes = disk.contents(&path).unwrap();
@@ -69,7 +69,7 @@ fn damaged(disk: &SimStorage, offset: u64) -> SimStorage {
     disk
 }
 
-fn repair(disk: &SimStorage) -> RepairReport {
+pub(crate) fn repair(disk: &SimStorage) -> RepairReport {
     hedgerow::repair_with(builder(disk)).unwrap()
 }
 
@@ -290,7 +290,7 @@ fn in_log(disk: &SimStorage, sought: &[u8]) -> (PathBuf, usize) {
     found.expect("a segment with the bytes")
 }
 
-fn damage_log(disk: &SimStorage, sought: &[u8]) {
+pub(crate) fn damage_log(disk: &SimStorage, sought: &[u8]) {
     damage_log_at(disk, in_log(disk, sought));
 }
 
@@ -432,7 +432,7 @@ fn a_log_of_several_segments_is_kept_up_to_the_damage() {
     }
 }
 
-fn remove_manifest(disk: &SimStorage) {
+pub(crate) fn remove_manifest(disk: &SimStorage) {
     let manifest = Path::new(DIR).join("MANIFEST");
     hedgerow::io::Storage::remove(disk, &manifest).unwrap();
 }
@@ -627,8 +627,12 @@ fn an_open_after_a_repair_that_was_killed_loses_nothing() {
         disk.crash_after(killed);
         let _killed = hedgerow::repair_with(builder(&disk));
         let disk = disk.kill();
-        let Ok(db) = builder(&disk).open() else {
-            continue;
+        let db = match builder(&disk).open() {
+            Ok(db) => db,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+                continue;
+            }
         };
         let is_told = is_told(&disk);
         let keyspace = db.existing_keyspace("it").unwrap();

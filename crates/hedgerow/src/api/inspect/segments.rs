@@ -28,7 +28,8 @@ pub fn segments(storage: &dyn Storage, dir: &Path) -> Result<Vec<u32>> {
 
 /// The directory of the log, by the readable part of the manifest.
 fn log_of(storage: &dyn Storage, dir: &Path) -> PathBuf {
-    let edits = manifest::salvage(storage, dir);
+    let contents = manifest::read(storage, &dir.join(manifest::FILE_NAME));
+    let edits = manifest::salvage(&contents.unwrap_or_default());
     let mut places = edits.iter().flatten().filter_map(|change| match change {
         Change::SetPlaces(places) => Some(places),
         _ => None,

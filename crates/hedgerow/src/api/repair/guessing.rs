@@ -10,14 +10,37 @@ use crate::base::error::{Error, Result};
 use crate::base::key_order;
 use crate::base::options::{Design, KeyOrder, Layout, Partitioning};
 use crate::design::merge_policy;
-use crate::table::Footer;
 use crate::tree::partition;
 use crate::tree::version::edit::KeyspaceDescription;
 use crate::tree::version::state::State;
 
-/// A keyspace that is known from its tables only.
-pub(super) fn guess(id: KeyspaceId, footer: &Footer) -> KeyspaceDescription {
-    guess_with(id, footer.key_order, footer.hash_seed)
+/// The keyspaces that the manifest does not tell of.
+pub(super) fn guess_unknown(
+    known: &State,
+    log: &KeysInLog,
+    tables: &[FoundTable],
+) -> Result<BTreeMap<KeyspaceId, KeyspaceDescription>> {
+    let mut keyspaces = BTreeMap::new();
+    for table in tables {
+        let id = KeyspaceId(table.meta.keyspace);
+        if known.keyspaces.contains_key(&id) {
+            continue;
+        }
+        let footer = &table.footer;
+        let keyspace = keyspaces
+            .entry(id)
+            .or_insert_with(|| guess_with(id, footer.key_order, footer.hash_seed));
+        let partition = PartitionId(table.meta.partition);
+        if !keyspace.partitions.contains(&partition) {
+            keyspace.partitions.push(partition);
+        }
+    }
+    guess_from_log(known, log, &mut keyspaces);
+    for (&id, keyspace) in &mut keyspaces {
+        keyspace.partitions.sort_unstable();
+        keyspace.layout.partitioning = guess_partitioning(id, keyspace, log, tables)?;
+    }
+    Ok(keyspaces)
 }
 
 fn guess_with(id: KeyspaceId, order: KeyOrder, seed: u64) -> KeyspaceDescription {
@@ -33,7 +56,7 @@ fn guess_with(id: KeyspaceId, order: KeyOrder, seed: u64) -> KeyspaceDescription
 
 /// Adds a sorted keyspace for each partition that the log alone has, if the readable part of the
 /// manifest ends before its creation. Whether it was dropped is not known.
-pub(super) fn guess_from_log(
+fn guess_from_log(
     known: &State,
     log: &KeysInLog,
     keyspaces: &mut BTreeMap<KeyspaceId, KeyspaceDescription>,
@@ -53,7 +76,7 @@ pub(super) fn guess_from_log(
 
 /// The partitioning that puts every known key into the partition where it was found. The partitions
 /// of a keyspace are numbered one after another when it is created.
-pub(super) fn guess_partitioning(
+fn guess_partitioning(
     id: KeyspaceId,
     keyspace: &KeyspaceDescription,
     log: &KeysInLog,

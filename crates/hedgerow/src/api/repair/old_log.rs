@@ -7,20 +7,22 @@
 //! more by then.
 
 use std::ffi::OsStr;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use hedgerow_io::Storage;
 
+use super::RepairReport;
+use super::old_manifest;
 use super::replayed_log::{Keys, widen};
 use super::tables;
 use super::tables::Missing;
-use super::{LOST, RepairReport};
 use crate::base::durable::sync_dir;
 use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::paths::checkpoint;
+use crate::paths::recover::under_repair::lost_dir;
 use crate::tree::engine::log_dir;
+use crate::tree::version::edit::Change;
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::segment_number;
@@ -28,6 +30,10 @@ use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The suffix of a file that a repair under way has cut from the log.
 const CUT: &str = ".cut";
+/// The suffix of a copy of a segment in the making.
+const COPY: &str = ".copy";
+/// The suffix of the kept part of a segment in the making.
+const FRONT: &str = ".front";
 /// The most writes in a byte of the log. LZ4 makes 255 bytes one, and a write has four at least.
 const WRITES_PER_BYTE_MAX: u64 = 64;
 
@@ -57,7 +63,7 @@ pub(super) fn keep(
     refusal: &Error,
     report: &mut RepairReport,
 ) -> Result<()> {
-    let lost = root.join(LOST);
+    let lost = lost_dir(root);
     let kept = cuts(storage, &[root.to_path_buf()])?;
     let mut taken: Vec<String> = tables::names(storage, &lost)?;
     for (number, segment) in segments(storage, &log_dir(root))? {
@@ -66,10 +72,14 @@ pub(super) fn keep(
         if number < end.segment || has_it.any(|has_it| has_it.unwrap_or(false)) {
             continue;
         }
-        let name = free_name(&segment, &taken);
+        let name = segment.file_name().unwrap_or_default().to_string_lossy();
+        let name = tables::free_name(&name, |free| {
+            let mut names = taken.iter().map(|it| it.strip_suffix(CUT).unwrap_or(it));
+            names.any(|it| it == free)
+        });
         // It is not whole if this repair is killed now.
-        let copy = lost.join(format!("{name}.copy"));
-        remove_left(storage, &copy)?;
+        let copy = lost.join(format!("{name}{COPY}"));
+        tables::remove_left(storage, &copy)?;
         checkpoint::copy(storage, &segment, &copy, u64::MAX)?;
         tables::rename(storage, &copy, &lost.join(format!("{name}{CUT}")))?;
         report.lost.push((lost.join(&name), refusal.to_string()));
@@ -117,68 +127,50 @@ fn segments(storage: &dyn Storage, log: &Path) -> Result<Vec<(u32, PathBuf)>> {
     Ok(numbered.collect())
 }
 
-/// A name for a segment that is not taken: an earlier repair may have kept one of its number.
-fn free_name(segment: &Path, taken: &[String]) -> String {
-    let name = segment.file_name().unwrap_or_default().to_string_lossy();
-    let is_taken = |free: &str| {
-        let mut names = taken.iter().map(|it| it.strip_suffix(CUT).unwrap_or(it));
-        names.any(|it| it == free)
-    };
-    let mut free = name.to_string();
-    let mut copies = 0;
-    while is_taken(&free) {
-        copies += 1;
-        free = format!("{name}.{copies}");
-    }
-    free
-}
-
 /// Replaces a segment by its first bytes. A crash leaves it whole or cut.
 fn shorten(storage: &dyn Storage, segment: &Path, bytes: u32) -> Result<()> {
     let front = segment.with_extension("front");
-    remove_left(storage, &front)?;
+    tables::remove_left(storage, &front)?;
     checkpoint::copy(storage, segment, &front, u64::from(bytes))?;
     tables::rename(storage, &front, segment)
 }
 
-/// Removes a file that a repair which was killed may have left.
-fn remove_left(storage: &dyn Storage, path: &Path) -> Result<()> {
-    match storage.remove(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
-        _ => Ok(()),
-    }
-}
-
-/// Returns a number above all that the writes which were cut from the log may have (I43). They come
-/// after `last`, unless they are readable.
-pub(super) fn numbers_end(storage: &dyn Storage, places: &[PathBuf], last: SeqNo) -> Result<SeqNo> {
-    let mut end = last;
+/// Sets the last number above all that the writes which were cut from the log may have (I43). They
+/// come after the last one, unless they are readable.
+pub(super) fn number_above_cuts(
+    storage: &dyn Storage,
+    places: &[PathBuf],
+    state: &mut State,
+) -> Result<()> {
+    let mut last = state.last;
     let mut bytes = 0_u64;
     for (number, path) in cuts(storage, places)? {
         bytes = bytes.saturating_add(bytes_of(storage, &path)?);
         let read = Segment::read(storage, (number, &path), &State::default());
         let next = read.ok().and_then(|it| it.numbers).map(|(_, next)| next);
-        end = end.max(
-            next.filter(|next| *next <= SeqNo::OPENED_MAX)
+        // A falsified record may have any number.
+        last = last.max(
+            next.filter(|it| *it <= SeqNo::OPENED_MAX)
                 .unwrap_or_default(),
         );
     }
-    end.0 = end
-        .0
-        .saturating_add(bytes.saturating_mul(WRITES_PER_BYTE_MAX));
-    Ok(end)
+    let above = bytes.saturating_mul(WRITES_PER_BYTE_MAX);
+    let last = SeqNo(last.0.saturating_add(above)).min(SeqNo::OPENED_MAX);
+    state.apply(&Change::Numbered { last })
 }
 
-/// Reports what was cut from the log, by this repair and by earlier ones that did not end. `front`
-/// describes the tables before the cut; its last number is that of the front of the log.
+/// Reports what was cut from the log in `root`, by this repair and by earlier ones that did not
+/// end.
 pub(super) fn tell(
     storage: &dyn Storage,
     places: &[PathBuf],
-    front: &State,
+    root: &Path,
     report: &mut RepairReport,
 ) -> Result<()> {
+    // It describes the tables before the cut; its last number is that of the front of the log.
+    let front = old_manifest::readable_at(storage, &lost_dir(root).join(manifest::FILE_NAME));
     let read = cuts(storage, places)?.into_iter().map(|(number, path)| {
-        let segment = Segment::read(storage, (number, &path), front).ok();
+        let segment = Segment::read(storage, (number, &path), &front).ok();
         (number, path.with_extension(""), segment)
     });
     let cut: Vec<(u32, PathBuf, Option<Segment>)> = read.collect();
@@ -201,24 +193,33 @@ pub(super) fn tell(
     Ok(())
 }
 
-/// Gives the files that were cut from the log the names that they keep. Only then the description
-/// of its front goes.
+/// Gives the files that were cut from the log the names that they keep, the last one first: a
+/// repair that continues here still finds the others as they were cut. Then it removes the
+/// description of the front, and what earlier repairs have begun to copy.
 pub(super) fn put_away(storage: &dyn Storage, places: &[PathBuf]) -> Result<()> {
-    for (_, path) in cuts(storage, places)? {
+    for (_, path) in cuts(storage, places)?.into_iter().rev() {
         tables::rename(storage, &path, &path.with_extension(""))?;
     }
-    let mut lost = places.iter().map(|place| place.join(LOST));
-    lost.try_for_each(|lost| {
+    for place in places {
+        let (lost, log) = (lost_dir(place), log_dir(place));
         sync_dir(storage, &lost)?;
-        remove_left(storage, &lost.join(manifest::FILE_NAME))
-    })
+        tables::remove_left(storage, &lost.join(manifest::FILE_NAME))?;
+        for (dir, suffix) in [(lost, COPY), (log, FRONT)] {
+            let names = tables::names(storage, &dir)?;
+            let begun = names.iter().filter(|name| name.ends_with(suffix));
+            begun
+                .map(|name| dir.join(name))
+                .try_for_each(|path| tables::remove_left(storage, &path))?;
+        }
+    }
+    Ok(())
 }
 
 /// The files that were cut from the log, with the numbers of their segments, in their order. Of one
 /// number the first that was cut is the first.
 pub(super) fn cuts(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<(u32, PathBuf)>> {
     let mut cuts = Vec::new();
-    for lost in places.iter().map(|place| place.join(LOST)) {
+    for lost in places.iter().map(|place| lost_dir(place)) {
         for name in tables::names(storage, &lost)? {
             let segment = name.strip_suffix(CUT).and_then(|name| name.get(..12));
             let number = segment.and_then(segment_number);

@@ -1,4 +1,4 @@
-//! The log that a repair replays: its beginning, its keys, and the range deletes in it.
+//! The log that a repair replays: its beginning, its keys, and the last number of its front.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::tree::engine::log_dir;
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
-use crate::tree::wal::record::SEGMENT_HEADER_BYTES;
+use crate::tree::wal::record::{RecordHeader, SEGMENT_HEADER_BYTES};
 use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The first segment to replay: the one that a whole manifest names, if it is there. Otherwise the
@@ -45,28 +45,38 @@ fn is_whole(storage: &dyn Storage, dir: &Path) -> bool {
 /// sync before the first record, it says so up to the end of the segment's header. In the middle of
 /// a log it may say this, too, but there the segment before has a seal.
 fn begins_log(storage: &dyn Storage, log: &Path, number: u32) -> Result<bool> {
-    let offset_max = match is_sealed(storage, log, number - 1)? {
-        true => 0,
-        false => SEGMENT_HEADER_BYTES as u32,
-    };
     let mut reader = SegmentReader::open(storage, &log.join(segment_name(number)), number)?;
+    let mut is_synced = false;
     while let Some(record) = reader.next()? {
         let durable = record.header.known_durable;
-        if durable.is_some_and(|it| it.segment == number && it.offset <= offset_max) {
-            return Ok(true);
+        let durable = durable.filter(|it| it.segment == number);
+        match durable.map(|it| it.offset as usize) {
+            Some(0) => return Ok(true),
+            Some(offset) if offset <= SEGMENT_HEADER_BYTES => is_synced = true,
+            _ => {}
         }
     }
-    Ok(false)
+    let before = LogPosition {
+        segment: number,
+        offset: 0,
+    };
+    Ok(is_synced && !last_record(storage, log, number - 1, before)?.is_some_and(|it| it.is_seal()))
 }
 
-/// Returns true if the last readable record of a segment is the seal.
-fn is_sealed(storage: &dyn Storage, log: &Path, number: u32) -> Result<bool> {
+/// The last readable record of a segment that begins before an end.
+fn last_record(
+    storage: &dyn Storage,
+    log: &Path,
+    number: u32,
+    end: LogPosition,
+) -> Result<Option<RecordHeader>> {
     let mut reader = SegmentReader::open(storage, &log.join(segment_name(number)), number)?;
-    let mut is_sealed = false;
-    while let Some(record) = reader.next()? {
-        is_sealed = record.header.is_seal();
+    let mut last = None;
+    while reader.position() < end {
+        let Some(record) = reader.next()? else { break };
+        last = Some(record.header);
     }
-    Ok(is_sealed)
+    Ok(last)
 }
 
 /// The smallest and the largest key; `None` if there is no key.
@@ -111,55 +121,26 @@ pub(super) fn partitions_in_log(
     Ok(found)
 }
 
-/// Key, value and number of a range delete.
-pub(super) type RangeInLog = (Vec<u8>, Vec<u8>, SeqNo);
-
-pub(super) type RangesInLog = BTreeMap<PartitionId, Vec<RangeInLog>>;
-
-/// The part of the log before an end, as far as it will be replayed over a described database.
-#[derive(Default)]
-pub(super) struct Replayable {
-    /// The range deletes. A flush over empty trees keeps none of them.
-    pub(super) ranges: RangesInLog,
-    /// The last number.
-    pub(super) last: SeqNo,
-}
-
-pub(super) fn replayable(
+/// The last number of the log before an end, as far as it can be replayed.
+pub(super) fn last_before(
     storage: &dyn Storage,
     root: &Path,
     state: &State,
     end: LogPosition,
-) -> Result<Replayable> {
-    let mut found = Replayable::default();
+) -> Result<SeqNo> {
+    let log = log_dir(root);
+    let mut last = SeqNo(0);
     for number in state.log_start..=end.segment {
-        let path = log_dir(root).join(segment_name(number));
-        if storage.size(&path).is_err() {
+        if storage.size(&log.join(segment_name(number))).is_err() {
             break;
         }
-        let mut reader = SegmentReader::open(storage, &path, number)?;
-        let mut is_sealed = false;
-        while reader.position() < end {
-            let Some(record) = reader.next()? else { break };
-            is_sealed = record.header.is_seal();
-            found.last = record.header.last_seqno();
-            for (seqno, op) in record.numbered_ops() {
-                let Ok(op) = op else { break };
-                let is_range = op.tag.kind == Kind::RangeDelete;
-                if is_range && seqno > flushed_through(state, op.partition) {
-                    let ranges = found.ranges.entry(op.partition).or_default();
-                    ranges.push((op.user_key.to_vec(), op.value.to_vec(), seqno));
-                }
-            }
-        }
-        if !is_sealed {
+        let Some(record) = last_record(storage, &log, number, end)? else {
+            break;
+        };
+        last = record.last_seqno();
+        if !record.is_seal() {
             break;
         }
     }
-    Ok(found)
-}
-
-fn flushed_through(state: &State, partition: PartitionId) -> SeqNo {
-    let tree = state.trees.get(&partition);
-    tree.map_or(SeqNo(0), |tree| tree.flushed_through)
+    Ok(last)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hedgerow_io::{ReadMode, Storage};
 
-use super::{LOST, RepairReport};
+use super::RepairReport;
 use crate::base::durable::sync_dir;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
@@ -15,6 +15,7 @@ use crate::base::key_order;
 use crate::base::page::{Page, PageId, PageSource, TableId};
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
+use crate::paths::recover::under_repair::lost_dir;
 use crate::table::format;
 use crate::table::inspected::InspectedTable;
 use crate::table::iter::InternalIter;
@@ -105,22 +106,53 @@ impl FoundTable {
     }
 }
 
+/// Checks that every table can be moved to the directory `lost`.
+pub(super) fn check_names(storage: &dyn Storage, places: &[PathBuf]) -> Result<()> {
+    for (from, to) in moves(storage, places)? {
+        check_not_taken(storage, &from, &to)?;
+    }
+    Ok(())
+}
+
 /// Moves all tables away from recovery, which removes files that no manifest names.
-pub(super) fn set_aside(storage: &dyn Storage, dir: &Path) -> Result<()> {
-    let (tables, lost) = (tables_dir(dir), dir.join(LOST));
-    // A place may have had no tables.
-    let created = storage.create_dir_all(&tables);
-    created.map_err(|e| Error::io("create", &tables, e))?;
-    let mut moved = names(storage, &tables)?;
-    moved.retain(|name| table_number(name).is_some());
-    for name in &moved {
-        check_not_taken(storage, &tables.join(name), &lost.join(name))?;
+pub(super) fn set_aside(storage: &dyn Storage, places: &[PathBuf]) -> Result<()> {
+    for (from, to) in moves(storage, places)? {
+        rename(storage, &from, &to)?;
     }
-    for name in &moved {
-        rename(storage, &tables.join(name), &lost.join(name))?;
+    let mut dirs = places.iter().flat_map(|it| [lost_dir(it), tables_dir(it)]);
+    dirs.try_for_each(|dir| sync_dir(storage, &dir))
+}
+
+/// The tables in their places, and their paths in the directory `lost`.
+fn moves(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut moves = Vec::new();
+    for place in places {
+        let (tables, lost) = (tables_dir(place), lost_dir(place));
+        let mut moved = names(storage, &tables)?;
+        moved.retain(|name| table_number(name).is_some());
+        moves.extend(
+            moved
+                .iter()
+                .map(|name| (tables.join(name), lost.join(name))),
+        );
     }
-    for dir in [lost, tables] {
-        sync_dir(storage, &dir)?;
+    Ok(moves)
+}
+
+/// Removes the tables that a repair which was stopped has begun, as an opening does: its manifest
+/// does not name them.
+pub(super) fn remove_unfinished(
+    storage: &dyn Storage,
+    places: &[PathBuf],
+    resumed: &State,
+) -> Result<()> {
+    let own = next_number(storage, places)?;
+    for (table, _) in moves(storage, places)? {
+        let name = table.file_name().unwrap_or_default().to_string_lossy();
+        let number = table_number(&name).filter(|number| *number >= own);
+        if number.is_some_and(|number| resumed.table(TableId(number)).is_none()) {
+            remove_left(storage, &table)?;
+        }
     }
     Ok(())
 }
@@ -148,33 +180,38 @@ pub(super) fn find(
     report: &mut RepairReport,
 ) -> Result<Vec<FoundTable>> {
     let mut found = Vec::new();
-    for lost in places.iter().map(|place| place.join(LOST)) {
-        for name in names(storage, &lost)? {
-            if table_number(&name).is_none() {
-                continue;
+    for path in set_aside_in(storage, places)? {
+        match open_whole(storage, &path, known) {
+            Ok(table) if is_cleared(&table.meta, known) => {}
+            Ok(table) => {
+                report.tables += 1;
+                report.entries += table.meta.entries;
+                found.push(table);
             }
-            let path = lost.join(&name);
-            match open_whole(storage, &path, known) {
-                Ok(table) if is_cleared(&table.meta, known) => {}
-                Ok(table) => {
-                    report.tables += 1;
-                    report.entries += table.meta.entries;
-                    found.push(table);
-                }
-                Err(error) => {
-                    let table = salvage(storage, &path, known, &error, report);
-                    found.extend(table.filter(|table| !is_cleared(&table.meta, known)));
-                }
+            Err(error) => {
+                let table = salvage(storage, &path, known, &error, report);
+                found.extend(table.filter(|table| !is_cleared(&table.meta, known)));
             }
         }
     }
     Ok(found)
 }
 
+/// The tables that were set aside.
+fn set_aside_in(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut tables = Vec::new();
+    for lost in places.iter().map(|place| lost_dir(place)) {
+        let names = names(storage, &lost)?.into_iter();
+        let numbered = names.filter(|name| table_number(name).is_some());
+        tables.extend(numbered.map(|name| lost.join(name)));
+    }
+    Ok(tables)
+}
+
 /// A number above that of every table and every kept file.
 pub(super) fn next_number(storage: &dyn Storage, places: &[PathBuf]) -> Result<u64> {
     let mut next = 0;
-    for lost in places.iter().map(|place| place.join(LOST)) {
+    for lost in places.iter().map(|place| lost_dir(place)) {
         for name in names(storage, &lost)? {
             let number = table_number(name.strip_suffix(DAMAGED).unwrap_or(&name));
             next = next.max(number.map_or(0, |number| number + 1));
@@ -183,7 +220,8 @@ pub(super) fn next_number(storage: &dyn Storage, places: &[PathBuf]) -> Result<u
     Ok(next)
 }
 
-/// Removes the merged tables. Damaged ones are kept.
+/// Removes the merged tables. Damaged ones are kept. The next repair
+/// continues here if this one is stopped.
 pub(super) fn put_away(
     storage: &dyn Storage,
     tables: &[FoundTable],
@@ -197,11 +235,18 @@ pub(super) fn put_away(
     }
     for (path, _) in &report.lost {
         let name = path.to_string_lossy();
-        if let Some(before) = name.strip_suffix(DAMAGED) {
-            rename(storage, Path::new(before), path)?;
+        let before = name.strip_suffix(DAMAGED).map(Path::new);
+        let before = before.filter(|it| is_table(it));
+        if let Some(before) = before {
+            rename(storage, before, path)?;
         }
     }
     Ok(())
+}
+
+fn is_table(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    table_number(&name).is_some()
 }
 
 /// Returns true if the keyspace of a table has another tree in the place of the table's.
@@ -325,6 +370,23 @@ pub(super) fn names(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
 pub(super) fn rename(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
     let renamed = storage.rename(from, to);
     renamed.map_err(|e| Error::io("rename", from, e))
+}
+
+/// Removes a file that a repair which was stopped may have left.
+pub(super) fn remove_left(storage: &dyn Storage, path: &Path) -> Result<()> {
+    match storage.remove(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+        _ => Ok(()),
+    }
+}
+
+/// A name that is not taken: an earlier repair may have kept a file of it.
+pub(super) fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let copies = (1..).map(|copy| format!("{name}.{copy}"));
+    let mut names = std::iter::once(name.to_owned()).chain(copies);
+    names
+        .find(|name| !is_taken(name))
+        .expect("there is a name for every number")
 }
 
 /// Returns true if a file begins with all bytes of another.

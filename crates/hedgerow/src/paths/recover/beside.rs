@@ -13,7 +13,7 @@ use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 
 use super::survey::{Survey, survey};
-use super::{OpenOptions, marks, no_database};
+use super::{OpenOptions, marks, no_database, under_repair};
 
 /// The number of attempts when a writer changes the files.
 const ATTEMPTS: usize = 20;
@@ -34,6 +34,7 @@ pub(crate) fn read<T>(
         if !manifest::exists(storage, dir)? {
             return Err(no_database(storage, dir));
         }
+        under_repair::refuse(storage, dir)?;
         let before = manifest::replay(storage, dir)?;
         let result = State::replay(&before.edits).and_then(|mut state| {
             let places = state.places.at(&marks::choose(dir, options, &state)?);

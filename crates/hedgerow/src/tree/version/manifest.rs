@@ -189,13 +189,9 @@ pub(crate) fn replay(storage: &dyn Storage, dir: &Path) -> Result<Replay> {
     replay_bytes(&contents).map_err(|e| e.at(&path, None))
 }
 
-/// The edits of a damaged manifest up to its first damage, for `repair`; empty if there is no
-/// manifest.
-pub(crate) fn salvage(storage: &dyn Storage, dir: &Path) -> Vec<Edit> {
-    let Ok(contents) = read(storage, &dir.join(FILE_NAME)) else {
-        return Vec::new();
-    };
-    let edits = records(&contents, HEADER_BYTES).map_while(|record| record.edit().ok());
+/// The edits of a damaged manifest up to its first damage.
+pub(crate) fn salvage(contents: &[u8]) -> Vec<Edit> {
+    let edits = records(contents, HEADER_BYTES).map_while(|record| record.edit().ok());
     edits.collect()
 }
 

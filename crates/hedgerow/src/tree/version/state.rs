@@ -230,6 +230,24 @@ impl State {
         tables.for_each(|(_, meta)| meta.path = 0);
     }
 
+    /// The same keyspaces over empty trees, for `repair`. Nobody reads the changes.
+    pub(crate) fn without_tables(&self) -> State {
+        let mut state = self.clone();
+        state.feed = Arc::default();
+        state.owners.clear();
+        for keyspace in state.keyspaces.values_mut() {
+            keyspace.written = Written::default();
+        }
+        for tree in state.trees.values_mut() {
+            let keyspace = state.keyspaces.get(&tree.keyspace);
+            *tree = TreeDescription {
+                flushed_through: tree.flushed_through,
+                ..TreeDescription::empty(tree.keyspace, keyspace.map_or(tree.depth, |k| k.depth))
+            };
+        }
+        state
+    }
+
     /// The edit that leads from an empty state to this one.
     pub(crate) fn snapshot(&self) -> Edit {
         let mut edit = Edit::new();
@@ -325,15 +343,7 @@ impl State {
         }
         for &partition in &keyspace.partitions {
             check_number("partition", partition.0.into(), NUMBERS_MAX)?;
-            let tree = TreeDescription {
-                keyspace: id,
-                tables: BTreeMap::new(),
-                flushed_through: SeqNo(0),
-                draining: BTreeMap::new(),
-                ranges: BTreeMap::new(),
-                depth: keyspace.depth,
-                policy_note: 0,
-            };
+            let tree = TreeDescription::empty(id, keyspace.depth);
             if self.trees.insert(partition, tree).is_some() {
                 return Err(misfit(format!("partition {} is used twice", partition.0)));
             }

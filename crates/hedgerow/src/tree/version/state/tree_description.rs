@@ -27,6 +27,19 @@ pub(crate) struct TreeDescription {
 }
 
 impl TreeDescription {
+    /// A new tree.
+    pub(super) fn empty(keyspace: KeyspaceId, depth: u8) -> TreeDescription {
+        TreeDescription {
+            keyspace,
+            tables: BTreeMap::new(),
+            flushed_through: SeqNo(0),
+            draining: BTreeMap::new(),
+            ranges: BTreeMap::new(),
+            depth,
+            policy_note: 0,
+        }
+    }
+
     /// Inserts or removes levels under level 0; the levels below get other numbers.
     pub(super) fn shift(&mut self, depth: u8) -> Result<()> {
         let by = i16::from(depth) - i16::from(self.depth);
