@@ -33,7 +33,7 @@ mod old_manifest;
 mod replayed_log;
 mod tables;
 
-use guessing::guess_unknown;
+use guessing::{guess_unknown, replace_cleared};
 use old_manifest::OldManifest;
 use replayed_log::{KeysInLog, last_before, log_start, partitions_in_log};
 use tables::FoundTable;
@@ -115,6 +115,7 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     let places: Vec<PathBuf> = old.known.places.all(&dir).map(|(_, dir)| dir).collect();
     let mut report = RepairReport::default();
     set_aside(storage, (&dir, &places), &old)?;
+    replace_cleared(&mut old.known, &tables::facts(storage, &places)?)?;
     let tables = tables::find(storage, &places, &old.known, &mut report)?;
     if !old.is_merged {
         rebuild((&dir, &options), &places, &old, &tables, &mut report)?;

@@ -1,14 +1,16 @@
 //! A repair keeps deletes that only the log has, and all that the manifest says of a keyspace.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hedgerow::inspect::Change;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Design, Layout, inspect};
 
-use crate::repair::{KEYS, repair};
-use crate::support::{DIR, builder, contents, key, open, small, value};
+use crate::repair::{KEYS, keyspace, repair, subject};
+use crate::support::{
+    Contents, DIR, builder, contents, contents_unordered, files, key, open, small, value,
+};
 
 /// Recovery fills level 0 while it replays the log, and merges runs there. The deletes are of keys
 /// below all those that were written before, so nothing in level 0 is older.
@@ -95,4 +97,87 @@ fn a_repair_keeps_everything_that_the_manifest_says_of_a_keyspace() {
     let report = repair(&disk);
     assert_eq!((report.keyspaces_known, report.keyspaces_guessed), (5, 0));
     assert_eq!(facts(&disk), before);
+}
+
+/// Damages the edit of the manifest in which a keyspace was cleared.
+fn damage_clear(disk: &SimStorage) -> PathBuf {
+    let manifest = inspect::manifest(disk, Path::new(DIR)).unwrap();
+    let is_clear = |change: &Change| matches!(change, Change::ReplacePartitions { .. });
+    let mut records = manifest.records.iter().flatten();
+    let record = records.find(|it| it.edit.iter().any(is_clear)).unwrap();
+    let mut bytes = disk.contents(&manifest.path).unwrap();
+    bytes[(record.offset + record.bytes - 1) as usize] ^= 1;
+    disk.set_contents(&manifest.path, &bytes).unwrap();
+    manifest.path
+}
+
+#[test]
+fn a_keyspace_that_was_cleared_behind_the_damage_is_known() {
+    let layouts = [
+        Layout::sorted(),
+        Layout::hashed(),
+        Layout::sorted().hash(4),
+        Layout::sorted().range([key(500), key(600)]),
+    ];
+    for layout in layouts {
+        let disk = SimStorage::new(1);
+        let db = open(&disk);
+        let keyspace = db.keyspace_with("it", layout.clone(), small()).unwrap();
+        (0..KEYS).for_each(|i| keyspace.put(key(i), "old").unwrap());
+        keyspace.flush().unwrap();
+        keyspace.clear().unwrap();
+        let mut expected = Contents::new();
+        for i in 400..700 {
+            keyspace.put(key(i), value(i)).unwrap();
+            expected.insert(key(i), value(i));
+            // Some are in the log only.
+            if i == 690 {
+                keyspace.flush().unwrap();
+            }
+        }
+        db.sync().unwrap();
+        let disk = disk.kill();
+        damage_clear(&disk);
+        let report = repair(&disk);
+        let case = format!("{layout}: {report:?}");
+        assert_eq!(report.missing, [], "{case}");
+        let keyspaces = (report.keyspaces_known, report.keyspaces_guessed);
+        assert_eq!(keyspaces, (1, 0), "{case}");
+        let db = open(&disk);
+        db.verify().unwrap();
+        let keyspace = db.existing_keyspace("it").unwrap();
+        assert_eq!(keyspace.layout(), layout, "{case}");
+        let found = contents_unordered(&keyspace);
+        assert_eq!(found, expected, "{case}");
+    }
+}
+
+#[test]
+fn a_damaged_manifest_is_kept_and_reported() {
+    let (mut disk, expected) = subject(true);
+    let mut kept = Vec::new();
+    for round in 0..2 {
+        let db = open(&disk);
+        keyspace(&db, true).clear().unwrap();
+        let keyspace = keyspace(&db, true);
+        for (key, value) in &expected {
+            keyspace.put(key, value).unwrap();
+        }
+        keyspace.flush().unwrap();
+        disk = disk.kill();
+        let manifest = damage_clear(&disk);
+        let bytes = disk.contents(manifest).unwrap();
+        let report = repair(&disk);
+        let [(path, _)] = &report.lost[..] else {
+            panic!("round {round}: {report:?}");
+        };
+        kept.push((path.clone(), bytes));
+        for (path, bytes) in &kept {
+            assert_eq!(&disk.contents(path).unwrap(), bytes, "round {round}");
+        }
+        let keyspace = open(&disk).existing_keyspace("it").unwrap();
+        assert_eq!(contents(&keyspace), expected, "round {round}");
+    }
+    assert_eq!(repair(&disk).lost, []);
+    assert_eq!(files(&disk, "lost").len(), kept.len());
 }

@@ -9,10 +9,48 @@ use crate::base::entry::{KeyHash, KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::key_order;
 use crate::base::options::{Design, KeyOrder, Layout, Partitioning};
+use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy;
 use crate::tree::partition;
-use crate::tree::version::edit::KeyspaceDescription;
+use crate::tree::version::edit::{Change, KeyspaceChange, KeyspaceDescription};
 use crate::tree::version::state::State;
+
+/// Gives each known keyspace the trees that its tables name, if the readable part of the manifest
+/// ends before a `clear` of it. The newest trees have the largest numbers. If only the log names
+/// them, nothing tells their keyspace.
+pub(super) fn replace_cleared(known: &mut State, tables: &[TableMeta]) -> Result<()> {
+    let next = known.next_partition;
+    for (&id, keyspace) in &known.keyspaces.clone() {
+        let newer = tables
+            .iter()
+            .filter(|it| it.keyspace == id.0 && it.partition >= next);
+        let Some(newest) = newer.clone().map(|it| it.partition).max() else {
+            continue;
+        };
+        let count = keyspace.partitions.len() as u32;
+        // The ends of range tombstones are no keys of the partition.
+        let is_told = |it: &&TableMeta| it.range_tombstones == 0 && newest - it.partition < count;
+        let told = newer.filter(is_told).max_by_key(|it| it.partition);
+        let first = match told {
+            Some(table) => table.partition.saturating_sub(index_of(table, keyspace)),
+            None => next.max(newest.saturating_sub(count.saturating_sub(1))),
+        };
+        let partitions = (first..first.saturating_add(count)).map(PartitionId);
+        let replaced = KeyspaceChange::ReplacePartitions(partitions.collect());
+        known.apply(&Change::Keyspace(id, replaced))?;
+    }
+    // The log may name partitions between them, of keyspaces that are not known.
+    known.next_partition = next;
+    Ok(())
+}
+
+/// The index of the partition of a table, by its smallest key.
+fn index_of(table: &TableMeta, keyspace: &KeyspaceDescription) -> u32 {
+    let order = key_order::open(keyspace.layout.order, keyspace.seed);
+    let router = partition::router(&keyspace.layout, keyspace.seed);
+    let key = order.decode(&table.smallest_key);
+    router.route(key, KeyHash::of(key, keyspace.seed)) as u32
+}
 
 /// The keyspaces that the manifest does not tell of.
 pub(super) fn guess_unknown(
@@ -61,7 +99,8 @@ fn guess_from_log(
     log: &KeysInLog,
     keyspaces: &mut BTreeMap<KeyspaceId, KeyspaceDescription>,
 ) {
-    let described: BTreeSet<_> = keyspaces.values().flat_map(|it| &it.partitions).collect();
+    let mut described: BTreeSet<_> = keyspaces.values().flat_map(|it| &it.partitions).collect();
+    described.extend(known.trees.keys());
     let is_new = |id: &&PartitionId| id.0 >= known.next_partition && !described.contains(id);
     let found: Vec<PartitionId> = log.keys().filter(is_new).copied().collect();
     let next = above(keyspaces.keys().map(|id| u64::from(id.0))).max(known.next_keyspace.into());

@@ -197,6 +197,15 @@ pub(super) fn find(
     Ok(found)
 }
 
+/// The readable facts of the tables that were set aside.
+pub(super) fn facts(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<TableMeta>> {
+    let tables = set_aside_in(storage, places)?.into_iter();
+    let opened = tables.filter_map(|path| InspectedTable::open(storage, &path).ok());
+    Ok(opened
+        .filter_map(|table| table.meta().ok().cloned())
+        .collect())
+}
+
 /// The tables that were set aside.
 fn set_aside_in(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut tables = Vec::new();
@@ -252,7 +261,6 @@ fn is_table(path: &Path) -> bool {
 /// Returns true if the keyspace of a table has another tree in the place of the table's.
 fn is_cleared(meta: &TableMeta, known: &State) -> bool {
     known.keyspaces.contains_key(&KeyspaceId(meta.keyspace))
-        && meta.partition < known.next_partition
         && !known.trees.contains_key(&PartitionId(meta.partition))
 }
 
