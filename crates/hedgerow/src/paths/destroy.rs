@@ -9,22 +9,24 @@ use hedgerow_io::Storage;
 
 use crate::base::durable::sync_dir;
 use crate::base::error::{Error, Result};
+use crate::base::page::TableId;
 use crate::group_filter::{file_number, filters_dir};
-use crate::paths::recover::{MARK_FILE, read_mark, take_lock};
-use crate::table::open::table_number;
+use crate::paths::recover::under_repair::lost_dir;
+use crate::paths::recover::{MARK_FILE, read_mark, take_lock, under_repair};
+use crate::table::open::{table_name, table_number};
 use crate::tree::engine::{kept_dir, log_dir};
 use crate::tree::partition::tables_dir;
 use crate::tree::version::manifest;
 use crate::tree::version::places::Places;
 use crate::tree::version::state::State;
-use crate::tree::wal::log::segment_number;
+use crate::tree::wal::log::{segment_name, segment_number};
 
 /// Removes the files of the database in this directory, also those in its other places.
 ///
 /// # Errors
 /// `InvalidArgument` if there is none, `Locked` if it is open for writing, `Io`.
 pub(crate) fn destroy(storage: &dyn Storage, dir: &Path) -> Result<()> {
-    if !manifest::exists(storage, dir)? {
+    if !manifest::exists(storage, dir)? && under_repair::mark(storage, dir)?.is_none() {
         let found = dir.display();
         return Err(Error::invalid(format!(
             "expected a database, found no manifest in {found}"
@@ -44,6 +46,7 @@ pub(crate) fn destroy(storage: &dyn Storage, dir: &Path) -> Result<()> {
         remove_matching(storage, &tables_dir(&place), |n| table_number(n).is_some())?;
         remove_matching(storage, &filters_dir(&place), |n| file_number(n).is_some())?;
         remove_matching(storage, &kept_dir(&place), |n| table_number(n).is_some())?;
+        remove_matching(storage, &lost_dir(&place), is_kept)?;
         if number > 0 {
             remove(storage, &place.join(MARK_FILE))?;
             sync_dir(storage, &place)?;
@@ -59,6 +62,17 @@ pub(crate) fn destroy(storage: &dyn Storage, dir: &Path) -> Result<()> {
     // It stays if it has other files.
     let _ = storage.remove_dir(dir);
     Ok(())
+}
+
+/// Returns true for the names of files that a repair keeps: those of tables, segments and
+/// manifests, with any suffix.
+fn is_kept(name: &str) -> bool {
+    let front = |like: String| name.get(..like.len());
+    front(table_name(TableId(0)))
+        .and_then(table_number)
+        .is_some()
+        || front(segment_name(0)).and_then(segment_number).is_some()
+        || name.starts_with(manifest::FILE_NAME)
 }
 
 /// Removes the files with matching names, then the directory if it is empty.

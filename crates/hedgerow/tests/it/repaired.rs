@@ -4,13 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hedgerow::inspect::Change;
+use hedgerow::io::Storage;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Design, Layout, inspect};
 
-use crate::repair::{KEYS, keyspace, repair, subject};
-use crate::support::{
-    Contents, DIR, builder, contents, contents_unordered, files, key, open, small, value,
+use crate::repair::{
+    KEYS, damaged, keyspace, pages, remove_manifest, repair, subject, table as first_table,
 };
+use crate::support::{
+    Contents, DIR, builder, contents, contents_unordered, files, hashed, key, open, small, value,
+};
+
+const LOST: &str = "/db/lost";
 
 /// Recovery fills level 0 while it replays the log, and merges runs there. The deletes are of keys
 /// below all those that were written before, so nothing in level 0 is older.
@@ -180,4 +185,32 @@ fn a_damaged_manifest_is_kept_and_reported() {
     }
     assert_eq!(repair(&disk).lost, []);
     assert_eq!(files(&disk, "lost").len(), kept.len());
+}
+
+/// A later database in the same directory would take them in.
+#[test]
+fn what_a_repair_has_kept_is_destroyed_with_the_database() {
+    let (disk, _) = subject(true);
+    let (_, offset, _) = pages(&disk)[3];
+    let disk = damaged(&disk, offset);
+    let whole = disk.contents(first_table(&disk, "tables")).unwrap();
+    remove_manifest(&disk);
+    let report = repair(&disk);
+    let (kept, _) = &report.lost[0];
+    let name = kept.to_str().unwrap().strip_suffix(".damaged").unwrap();
+    disk.set_contents(name, &whole).unwrap();
+    let foreign = Path::new(LOST).join("notes.txt");
+    disk.set_contents(&foreign, b"mine").unwrap();
+    builder(&disk).destroy().unwrap();
+    assert_eq!(disk.paths(), [foreign]);
+    // Nor does one that is cut short leave a database.
+    disk.remove(&Path::new(LOST).join("notes.txt")).unwrap();
+    let db = open(&disk);
+    hashed(&db, small()).put(key(1), value(1)).unwrap();
+    db.close().unwrap();
+    disk.crash_after(12);
+    let _killed = hedgerow::repair_with(builder(&disk));
+    let disk = disk.kill();
+    builder(&disk).destroy().unwrap();
+    assert_eq!(disk.paths(), [] as [PathBuf; 0]);
 }
