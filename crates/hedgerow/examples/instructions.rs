@@ -92,8 +92,10 @@ fn scan(keyspace: &Keyspace) -> Result<u64> {
 
 fn filled(dir: &std::path::Path, budget: u64, n: u64) -> Result<(Db, Keyspace)> {
     let db = Db::builder(dir).memory_budget(budget).open()?;
-    let mut design = Design::default();
-    design.compression = Compression::None;
+    let design = Design {
+        compression: Compression::None,
+        ..Design::default()
+    };
     let keyspace = db.keyspace_with("measured", Layout::sorted(), design)?;
     counted_puts(&keyspace, n)?;
     keyspace.flush()?;
