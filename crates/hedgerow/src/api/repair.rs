@@ -20,6 +20,10 @@
 //!
 //! One case cannot be recognized: a table that was merged but not yet removed looks like any other.
 //! A key deleted since may then come back.
+//!
+//! Entries of a damaged page are reported as missing also if the log still has them. Replaying what
+//! tables have would put a logged entry above a bulk load, which has no record, and would count
+//! operands twice.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
