@@ -131,7 +131,11 @@ fn an_import_that_lacks_entries_fails_and_goes_on_behind_them() {
         r"printf '0x63 ==> 0x33\n'; echo 'Corruption: block' >&2; exit 1",
         &[],
     );
-    fails_saying(&damaged, 1, &["ldb failed: Corruption: block"]);
+    let kept = "; loaded 1 entry before it; the same with `--skip 1` resumes there";
+    fails_saying(&damaged, 1, &["ldb failed: Corruption: block", kept]);
+    let nothing = import("echo 'Corruption: block' >&2; exit 1", &[]);
+    let kept = "; nothing was loaded";
+    fails_saying(&nothing, 1, &["ldb failed: Corruption: block", kept]);
     fs::remove_file(bin.join("ldb")).unwrap();
     let mut command = place.command("import", &[&rocks]);
     let missing = command.env("PATH", &bin).output().unwrap();

@@ -32,8 +32,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let put = put_all(&mut pairs, keyspace, creation, Durability::Buffered, output);
     // An import that failed first reads no further, and must not wait for a full pipe.
     drop(pairs);
-    ended(child)?;
-    put
+    match (ended(child), put) {
+        (Ok(()), put) => put,
+        (Err(failure), Ok(())) => Err(failure),
+        // The second one says what was kept.
+        (Err(failure), Err(put)) => Err(failure.adding(&format!("; {put}"))),
+    }
 }
 
 /// Starts `ldb`, which prints all entries.
