@@ -175,6 +175,26 @@ fn a_range_is_scanned_from_either_end() {
 }
 
 #[test]
+fn a_range_is_deleted_and_nothing_beside_it() {
+    let kept = |range: &[&str], keys: &[&str]| {
+        let place = people();
+        let words = [&["--json"], range, keys].concat();
+        let deleted = object(&place.run("del", &words));
+        let keys = keys.len();
+        let expected = json!({ "keyspace": "default", "deleted": keys, "ranges_deleted": 1 });
+        assert_eq!(deleted, expected, "{words:?}");
+        place.text("scan", &NONE)
+    };
+    let emmy_and_grace = "emmy\t1882\ngrace\t1906\n";
+    assert_eq!(kept(&["--prefix", "a"], &[]), emmy_and_grace);
+    assert_eq!(kept(&["--prefix", "a"], &["grace"]), "emmy\t1882\n");
+    assert_eq!(kept(&["--from", "alan"], &[]), "ada\t1815\n");
+    assert_eq!(kept(&["--to", "emmy"], &[]), emmy_and_grace);
+    let between = kept(&["--from", "alan", "--to", "grace"], &[]);
+    assert_eq!(between, "ada\t1815\ngrace\t1906\n");
+}
+
+#[test]
 fn json_streams_have_an_object_per_line() {
     let place = people();
     let text = place.text("scan", &["--json", "--prefix", "a"]);
