@@ -84,6 +84,22 @@ fn the_first_command_that_fails_ends_a_file() {
 }
 
 #[test]
+fn a_file_of_commands_runs_on_one_database() {
+    let place = Place::new();
+    let file = place.path("commands");
+    let shell = |lines: &str| {
+        fs::write(&file, lines).unwrap();
+        place.run("shell", &[&file])
+    };
+    let said = text(&shell("use drafts\nput note 1\nscan\nquit\nput never 1\n"));
+    assert_eq!(said, "note\t1\n");
+    let failed = shell("use drafts\nput other 2\nget never\nput third 3\n");
+    fails_saying(&failed, 3, &["line 3: ", "`never`"]);
+    let kept = place.text("scan", &["--keyspace", "drafts"]);
+    assert_eq!(kept, "note\t1\nother\t2\n");
+}
+
+#[test]
 fn keyspaces_are_renamed_cleared_and_dropped() {
     let place = Place::new();
     let lines =
@@ -166,18 +182,23 @@ fn count(n: u32) -> String {
 /// Ctrl-C comes while the input has nothing more, or has a line that it has cut.
 #[test]
 fn ctrl_c_keeps_what_is_loaded() {
-    for more in [None, Some(&b"c\t3"[..])] {
-        load_and_interrupt(more);
+    // Both ways of a load: batches, and tables of sorted keys.
+    let sorted = (0..20_000).map(|i| format!("a{i:010}\t{i:0100}\n"));
+    for lines in ["a\t1\nb\t2\n".to_owned(), sorted.collect()] {
+        for more in [None, Some(&b"c\t3"[..])] {
+            load_and_interrupt(&lines, more);
+        }
     }
 }
 
-fn load_and_interrupt(more: Option<&[u8]>) {
+fn load_and_interrupt(lines: &str, more: Option<&[u8]>) {
     let place = Place::new();
     let mut command = command(&["load", "--format", "tsv"]);
     command.env("HEDGEROW_DB", place.db()).stdin(Stdio::piped());
     let mut load = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut input = load.stdin.take().unwrap();
-    input.write_all(b"a\t1\nb\t2\n").unwrap();
+    // Of many lines the command has read more than a pipe holds back.
+    input.write_all(lines.as_bytes()).unwrap();
     input.flush().unwrap();
     // The command listens before it creates the database.
     while !place.db().join("MANIFEST").exists() {
@@ -197,13 +218,20 @@ fn load_and_interrupt(more: Option<&[u8]>) {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{said}");
     let kept = place.text("scan", &NONE);
-    assert!("a\t1\nb\t2\n".starts_with(&kept), "{kept}");
-    let says = match kept.lines().count() {
+    assert!(lines.starts_with(&kept), "{kept}");
+    // A load of tables begins at 1 MiB, and keeps at least that.
+    assert!(lines.len() < 2 << 20 || kept.len() > 1 << 20, "{said}");
+    let count = kept.lines().count();
+    let says = match count {
         0 => "; nothing was loaded".to_owned(),
-        count => format!("`--skip {count}` resumes there"),
+        _ => format!("`--skip {count}` resumes there"),
     };
     assert!(said.contains("ended by Ctrl-C"), "{said}");
-    assert!(said.contains(&says), "{said}, {kept}");
+    assert!(said.contains(&says), "{said}, {count}");
+    let whole = format!("{lines}c\t33\n");
+    let skip = ["--format", "tsv", "--skip", &count.to_string()];
+    stdout(&place.run_with_input("load", &skip, whole.as_bytes()));
+    assert!(place.text("scan", &NONE) == whole, "{said}");
 }
 
 /// Ctrl-C comes while `put -` waits for more, or has a value that it has cut.
