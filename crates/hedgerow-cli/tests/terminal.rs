@@ -21,9 +21,9 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(place: &Place, columns: u16, words: &str) -> Terminal {
+    fn start(place: &Place, (columns, rows): (u16, u16), words: &str) -> Terminal {
         let program = env!("CARGO_BIN_EXE_hedgerow");
-        let line = format!("stty cols {columns} rows 60; exec {program} {words}");
+        let line = format!("stty cols {columns} rows {rows}; exec {program} {words}");
         let mut script = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
             .env("HEDGEROW_DB", place.db())
@@ -72,7 +72,7 @@ impl Terminal {
 #[test]
 fn lines_that_are_typed_ahead_or_pasted_are_run() {
     let place = Place::new();
-    let mut shell = Terminal::start(&place, 80, "shell");
+    let mut shell = Terminal::start(&place, (80, 60), "shell");
     shell.wait_for("default> ");
     shell.press("put a 1\rput b 2\rscan\r");
     shell.wait_for("a\t1\r\nb\t2\r\n");
@@ -86,7 +86,7 @@ fn lines_that_are_typed_ahead_or_pasted_are_run() {
 fn ctrl_c_ends_a_watch_and_no_prompt() {
     let place = Place::new();
     place.text("put", &["a", "1"]);
-    let mut shell = Terminal::start(&place, 80, "shell");
+    let mut shell = Terminal::start(&place, (80, 60), "shell");
     shell.wait_for("default> ");
     shell.press("stats --watch 1000\r");
     shell.wait_for("Memory");
@@ -101,11 +101,27 @@ fn ctrl_c_ends_a_watch_and_no_prompt() {
 }
 
 #[test]
+fn a_watch_fits_a_low_terminal() {
+    let place = Place::new();
+    place.text("put", &["a", "1"]);
+    let mut stats = Terminal::start(&place, (80, 10), "stats --watch 1000");
+    let shown = stats.wait_for("or leave out --watch\r\n");
+    stats.press("\x03");
+    stats.rest();
+    // The cursor stands in the last row.
+    assert_eq!(shown.lines().count(), 9, "{shown}");
+    assert!(
+        shown.contains(" more lines: make the terminal larger"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn sizes_are_seen_on_a_narrow_terminal() {
     let place = Place::new();
     place.text("put", &["a", "1"]);
     for (columns, is_whole) in [(40, false), (80, true), (120, true)] {
-        let mut stats = Terminal::start(&place, columns, "stats --watch 1000");
+        let mut stats = Terminal::start(&place, (columns, 60), "stats --watch 1000");
         let shown = stats.wait_for("  all ") + &stats.wait_for("\r\n");
         stats.press("\x03");
         stats.rest();
