@@ -18,18 +18,21 @@ use self::completion::Words;
 use crate::CommandLine;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::output::Output;
 use crate::{records, standard_input};
 
 const EXAMPLE: &str = "\
 Example:
   hedgerow shell --db people
   hedgerow shell --db people commands.txt
-  printf 'put ada 1815\\nget ada\\n' | hedgerow shell --db people
+  printf 'put ada 1815\\nget ada\\n' | hedgerow shell --db people";
 
+/// The part of the help about the commands of the shell itself.
+const IN_THE_SHELL: &str = "\
 In the shell:
   put ada 1815          any command of `hedgerow`, without --db; `help` lists them
   use drafts            the keyspace of the lines that follow
-  exit                  ends, as Ctrl-D does
+  exit, quit            end the shell, as Ctrl-D does
 Ctrl-C ends a command that can end early.";
 
 /// The commands that use the shell's database only if `--db` names it.
@@ -41,7 +44,7 @@ const WITHOUT_DATABASE: [&str; 3] = ["advise", "bench", "tour"];
 /// programs can use it in between. A file or a pipe ends at the first command that fails, with its
 /// line and exit code.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = format!("{EXAMPLE}\n\n{IN_THE_SHELL}"))]
 pub(crate) struct Arguments {
     /// The directory of the database.
     #[arg(long, env = "HEDGEROW_DB", value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -168,6 +171,12 @@ impl Session {
             ["exit" | "quit"] => return Ok(Next::End),
             ["use", name] => name.clone_into(&mut self.keyspace),
             ["use", ..] => return Err(usage("expected `use NAME`".to_owned())),
+            ["help"] => {
+                crate::run_words(self.complete(&words))?;
+                let mut output = Output::new(false);
+                output.line(format_args!("\n{IN_THE_SHELL}"));
+                output.finish()?;
+            }
             ["shell", ..] => return Err(usage("this is the shell already".to_owned())),
             _ => crate::run_words(self.complete(&words))?,
         }

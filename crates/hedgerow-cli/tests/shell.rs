@@ -100,6 +100,22 @@ fn a_file_of_commands_runs_on_one_database() {
 }
 
 #[test]
+fn help_names_the_commands_of_the_shell_too() {
+    let place = Place::new();
+    for said in [
+        shell(&place.db(), "help", &[]),
+        hedgerow(&["shell", "--help"]),
+    ] {
+        let said = text(&said);
+        for own in ["  use drafts", "  exit, quit"] {
+            assert!(said.contains(own), "{said}");
+        }
+    }
+    let said = text(&shell(&place.db(), "help get", &[]));
+    assert!(!said.contains("quit"), "{said}");
+}
+
+#[test]
 fn keyspaces_are_renamed_cleared_and_dropped() {
     let place = Place::new();
     let lines =

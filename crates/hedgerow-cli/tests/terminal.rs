@@ -101,6 +101,26 @@ fn ctrl_c_ends_a_watch_and_no_prompt() {
 }
 
 #[test]
+fn words_are_completed_and_a_second_session_has_the_history() {
+    let place = Place::new();
+    place.text("put", &["a", "1815"]);
+    let mut first = Terminal::start(&place, (80, 60), "shell");
+    first.wait_for("default> ");
+    // `count`, which has no other completion.
+    first.press("cou\t\r");
+    first.wait_for("1\r\n");
+    first.press("get a\rexit\r");
+    first.rest();
+    let mut second = Terminal::start(&place, (80, 60), "shell");
+    second.wait_for("default> ");
+    // Up, over `exit` to `get a`.
+    second.press("\x1b[A\x1b[A\r");
+    second.wait_for("1815\r\n");
+    second.press("exit\r");
+    second.rest();
+}
+
+#[test]
 fn a_watch_fits_a_low_terminal() {
     let place = Place::new();
     place.text("put", &["a", "1"]);

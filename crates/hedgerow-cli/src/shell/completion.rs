@@ -171,7 +171,9 @@ fn command_of<'a>(root: &'a Command, line: &str) -> Option<(&'a Command, Vec<Str
 
 /// The commands and flags that may follow `before` and begin with `part`.
 fn candidates(before: &str, part: &str) -> Vec<String> {
-    let root = CommandLine::command();
+    let mut root = CommandLine::command();
+    // Adds `help` and its commands.
+    root.build();
     let Some((command, _)) = command_of(&root, before) else {
         return Vec::new();
     };
@@ -199,6 +201,10 @@ mod tests {
         assert_eq!(candidates("", "re"), ["rename", "repair", "retune"]);
         assert_eq!(candidates("", "ex"), ["exit", "explain", "export"]);
         assert_eq!(candidates("backup ", "pr"), ["prune"]);
+        assert_eq!(candidates("", "he"), ["help"]);
+        assert_eq!(candidates("help ", "re"), ["rename", "repair", "retune"]);
+        assert_eq!(candidates("help backup ", "pr"), ["prune"]);
+        assert_eq!(candidates("get ", "--he"), ["--help", "--hex"]);
         assert_eq!(candidates("scan --limit 3 ", "--rev"), ["--reverse"]);
         assert_eq!(candidates("use ", ""), [""; 0]);
         assert!(names_keyspace("use ") && names_keyspace("scan --keyspace "));
