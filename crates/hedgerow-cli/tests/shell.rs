@@ -213,7 +213,7 @@ fn load_and_interrupt(lines: &str, more: Option<&[u8]>) {
     command.env("HEDGEROW_DB", place.db()).stdin(Stdio::piped());
     let mut load = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut input = load.stdin.take().unwrap();
-    // Of many lines the command has read more than a pipe holds back.
+    // The command has read all but what a pipe holds.
     input.write_all(lines.as_bytes()).unwrap();
     input.flush().unwrap();
     // The command listens before it creates the database.
