@@ -244,6 +244,51 @@ fn no_run_is_ever_asked_without_a_filter() {
     );
 }
 
+/// The filters of a node are one structure in memory. So an absent key costs one probe for each
+/// level, not one for each run. Above eight runs, the newest may have a second structure.
+#[test]
+fn a_get_asks_one_resident_filter_for_each_level() {
+    const GETS: u64 = 1000;
+    for (policy, keys) in [("trie:8", 350_000), ("tiering:8", 150_000)] {
+        let db = builder(&SimStorage::new(18)).memory_budget(64 << 20);
+        let db = db.open().unwrap();
+        // A table has so many entries that all runs of a node have nearly the same number.
+        let design = Design {
+            table_bytes: Some(32 << 10),
+            memtable_bytes: Some(32 << 10),
+            ..clustered(policy, Residency::Resident)
+        };
+        let keyspace = hashed(&db, design);
+        let mut most = 0;
+        for i in 0..keys {
+            keyspace.put(key(i), i.to_le_bytes()).unwrap();
+            if i % 10_000 != 9999 {
+                continue;
+            }
+            keyspace.wait_until_merged().unwrap();
+            let levels = keyspace.stats().levels;
+            let runs: Vec<_> = levels.iter().map(|level| level.runs).collect();
+            let nodes = runs.iter().filter(|runs| **runs > 0).count();
+            let tall = runs.iter().filter(|runs| **runs > 8).count();
+            let before = db.stats().filter_probes;
+            for absent in keys..keys + GETS {
+                assert_eq!(keyspace.get(key(absent)).unwrap(), None);
+            }
+            let probes = db.stats().filter_probes - before;
+            let each = probes as f64 / GETS as f64;
+            println!("{policy}, {runs:?} runs: {each:.3} filters asked for an absent key");
+            assert!(
+                each <= (nodes + tall) as f64,
+                "{runs:?} runs, {each} probes"
+            );
+            if tall == 0 {
+                most = most.max(runs.iter().sum());
+            }
+        }
+        assert!(most >= 12, "{most} runs");
+    }
+}
+
 #[test]
 fn clusters_are_there_when_a_database_is_opened() {
     for residency in [Residency::Auto, Residency::Paged, Residency::Resident] {
