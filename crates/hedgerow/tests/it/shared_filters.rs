@@ -2,10 +2,14 @@
 //! memory.
 #![allow(clippy::print_stdout, reason = "the measurement is printed")]
 
+use std::ops::Range;
+use std::path::PathBuf;
+
+use hedgerow::inspect::{CuckooContents, FilterContents, GroupFilter};
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Compression, Db, Design, KeyOrder, Keyspace, Layout, PrefixRule};
 
-use crate::support::{builder, key};
+use crate::support::{DIR, builder, files, key};
 
 const KEYS: u64 = 60_000;
 
@@ -117,6 +121,105 @@ fn filters_are_as_large_as_their_keys_need() {
             assert!(reads_per_miss(&db, &keyspace, 20_000) <= 0.03);
         }
     }
+}
+
+/// A database whose level 0 has room for `runs_max` runs and one filter for all of them.
+fn with_one_filter(disk: &SimStorage, runs_max: usize, filter: &str) -> (Db, Keyspace) {
+    let db = builder(disk).memory_budget(64 << 20).open().unwrap();
+    let design = Design {
+        policy: format!("0=runs:{runs_max};1=tiering:8").parse().unwrap(),
+        filter: filter.parse().unwrap(),
+        memtable_bytes: Some(4 << 20),
+        ..Design::default()
+    };
+    let keyspace = db.keyspace_with("plain", Layout::sorted(), design).unwrap();
+    (db, keyspace)
+}
+
+/// Makes one run of these keys.
+fn write_run(keyspace: &Keyspace, keys: Range<u64>) {
+    for i in keys {
+        keyspace.put(key(i), [i as u8; 60]).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+}
+
+#[track_caller]
+fn assert_all_found(keyspace: &Keyspace, keys: Range<u64>) {
+    for i in keys {
+        let found = keyspace.get(key(i)).unwrap();
+        assert_eq!(found.as_deref(), Some(&[i as u8; 60][..]), "{i}");
+    }
+}
+
+/// Closes a database with one filter, and reads the filter's file.
+fn closed_with_filter(disk: &SimStorage, db: Db) -> CuckooContents {
+    db.close().unwrap();
+    let names = files(disk, "filters");
+    assert_eq!(names.len(), 1, "{names:?}");
+    let path = PathBuf::from(format!("{DIR}/filters/{}", names[0]));
+    match GroupFilter::open(disk, &path).unwrap().contents {
+        FilterContents::MultiLevelCuckoo(contents) => contents,
+        other => panic!("expected a multi-level cuckoo filter, found {other:?}"),
+    }
+}
+
+/// The filter of the first run has room for 150 keys. Without a larger one in its place, nearly all
+/// later keys would be kept by their whole hashes.
+#[test]
+fn a_filter_for_few_keys_is_replaced_when_many_come() {
+    for filter in ["mlcf:12", "mlcf:12,unique"] {
+        let disk = SimStorage::new(24);
+        let (db, keyspace) = with_one_filter(&disk, 8, filter);
+        let mut keys = 100;
+        write_run(&keyspace, 0..keys);
+        for end in [10_000, 30_000, 30_100] {
+            write_run(&keyspace, keys..end);
+            keys = end;
+            let bits = db.stats().memory.filters as f64 * 8.0 / keys as f64;
+            println!("{filter}: {bits:.1} bits for each of {keys} keys");
+            assert!(bits < 27.0, "{bits}");
+            assert_all_found(&keyspace, 0..keys);
+        }
+        assert_eq!(keyspace.stats().levels[0].runs, 4);
+        let contents = closed_with_filter(&disk, db);
+        assert_eq!(contents.runs.len(), 4);
+        assert_eq!(contents.whole_hashes, 0, "{contents:?}");
+    }
+}
+
+/// A key has eight slots in its two buckets. Keys that more runs have are kept by their whole
+/// hashes, too. With them the filter is full, although its slots alone would suffice for the keys
+/// of the last run. So a larger one takes its place.
+#[test]
+fn keys_without_a_slot_count_as_load() {
+    const KEYS: u64 = 5000;
+    const AGAIN: u64 = 60;
+    let disk = SimStorage::new(25);
+    let (db, keyspace) = with_one_filter(&disk, 16, "mlcf:12");
+    write_run(&keyspace, 0..KEYS);
+    for _ in 0..11 {
+        write_run(&keyspace, 0..AGAIN);
+    }
+    let before = closed_with_filter(&disk, db);
+    let whole = before.whole_hashes as u64;
+    println!("{} slots in use, {whole} whole hashes", before.entries);
+    assert!(!before.unique && whole > AGAIN * 2 / 3, "{before:?}");
+    // The filter takes 2 % more keys than it is made for, which is 95 % of its slots.
+    let slots = f64::from(before.buckets) * 4.0;
+    let room = ((slots * 0.95).floor() * 1.02) as u64 - before.entries;
+    let new = room - AGAIN / 4;
+
+    let (db, keyspace) = with_one_filter(&disk, 16, "mlcf:12");
+    write_run(&keyspace, KEYS..KEYS + new);
+    assert_eq!(keyspace.stats().levels[0].runs, 13);
+    assert_all_found(&keyspace, 0..KEYS + new);
+    let after = closed_with_filter(&disk, db);
+    assert_eq!(after.runs.len(), 13);
+    assert!(after.buckets > before.buckets, "{after:?}");
+    // Some keys share the buckets of those.
+    assert!((after.whole_hashes as u64) < AGAIN + AGAIN / 4, "{after:?}");
 }
 
 /// Filters take all of the share of the budget that they have with indexes, and more. Three-level
