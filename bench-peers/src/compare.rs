@@ -26,7 +26,7 @@ pub(crate) struct Compare {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "hedgerow,rocksdb,leveldb,fjall,lmdb,redb,bf-tree"
+        default_value = "hedgerow,rocksdb,leveldb,fjall,lmdb,lmdb-writemap,redb,bf-tree"
     )]
     stores: Vec<Kind>,
     /// The number of times that each store is measured, from an empty directory

@@ -1,9 +1,11 @@
 //! LMDB, through heed of the crates registry.
 //!
-//! A read is a transaction, and so is a write. LMDB has no cache: it maps its file.
+//! A read is a transaction, and so is a write. LMDB has no cache: it maps its file. With a writable
+//! map a write changes the mapped pages themselves.
 
 use std::fs;
 use std::ops::Bound;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use hedgerow_bench::{Counters, Description, OpenOptions, Result, Store};
@@ -30,11 +32,11 @@ pub(crate) struct Lmdb {
 }
 
 impl Lmdb {
-    /// Opens or creates the environment and its database.
+    /// Opens or creates the environment and its database, with `flags` beside those of all runs.
     ///
     /// # Errors
     /// What LMDB says, and options that it does not have.
-    pub(crate) fn open(options: &OpenOptions) -> Result<Lmdb> {
+    pub(crate) fn open(options: &OpenOptions, flags: EnvFlags) -> Result<Lmdb> {
         if options.fresh && options.dir.exists() {
             fs::remove_dir_all(&options.dir)?;
         }
@@ -44,7 +46,7 @@ impl Lmdb {
         fs::create_dir_all(&options.dir)?;
         let data = options.entries * (options.key_bytes + options.value_bytes) as u64;
         let map_bytes = (data * MAP_FACTOR + MAP_BYTES_MIN).next_multiple_of(1 << 20);
-        let mut flags = EnvFlags::NO_READ_AHEAD;
+        let mut flags = flags | EnvFlags::NO_READ_AHEAD;
         flags.set(EnvFlags::NO_SYNC, !options.sync);
         let mut builder = EnvOpenOptions::new();
         builder.map_size(usize::try_from(map_bytes)?);
@@ -122,16 +124,20 @@ impl Store for Lmdb {
 
     fn counters(&self) -> Counters {
         Counters {
+            // A writable map makes the file as long as the map: what it takes on the device counts.
             table_bytes: fs::metadata(self.dir.join("data.mdb"))
                 .ok()
-                .map(|file| file.len()),
+                .map(|file| file.blocks() * 512),
             ..Counters::default()
         }
     }
 
     fn describe(&self) -> Description {
         Description {
-            name: "lmdb".to_owned(),
+            name: match self.flags.contains(EnvFlags::WRITE_MAP) {
+                true => "lmdb-writemap".to_owned(),
+                false => "lmdb".to_owned(),
+            },
             version: format!("heed {}", crate::locked_version("heed")),
             settings: json!({
                 "map_size": self.map_bytes,

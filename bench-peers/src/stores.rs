@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use hedgerow_bench::{HedgerowStore, OpenOptions, Result, Store};
+use heed::EnvFlags;
 
 use crate::bf_tree::BfTree;
 use crate::fjall::Fjall;
@@ -18,6 +19,8 @@ pub(crate) enum Kind {
     Leveldb,
     Fjall,
     Lmdb,
+    /// LMDB with a writable map
+    LmdbWritemap,
     Redb,
     BfTree,
 }
@@ -30,6 +33,7 @@ impl Kind {
             Kind::Leveldb => "leveldb",
             Kind::Fjall => "fjall",
             Kind::Lmdb => "lmdb",
+            Kind::LmdbWritemap => "lmdb-writemap",
             Kind::Redb => "redb",
             Kind::BfTree => "bf-tree",
         }
@@ -46,7 +50,8 @@ impl Kind {
             Kind::Rocksdb => Box::new(RocksDb::open(options, rocksdb_options)?),
             Kind::Leveldb => Box::new(LevelDb::open(options)?),
             Kind::Fjall => Box::new(Fjall::open(options)?),
-            Kind::Lmdb => Box::new(Lmdb::open(options)?),
+            Kind::Lmdb => Box::new(Lmdb::open(options, EnvFlags::empty())?),
+            Kind::LmdbWritemap => Box::new(Lmdb::open(options, EnvFlags::WRITE_MAP)?),
             Kind::Redb => Box::new(Redb::open(options)?),
             Kind::BfTree => Box::new(BfTree::open(options)?),
         })
@@ -196,6 +201,11 @@ mod tests {
     #[test]
     fn lmdb_conforms() {
         conforms(Kind::Lmdb);
+    }
+
+    #[test]
+    fn lmdb_with_a_writable_map_conforms() {
+        conforms(Kind::LmdbWritemap);
     }
 
     #[test]
