@@ -43,6 +43,9 @@ use crate::backup::stream::{Progress, Stream, checksum};
 use crate::backup::{SUBDIRECTORIES, is_inside};
 
 const MAGIC: &[u8; 8] = b"HGCOPY01";
+const MANIFEST: &str = "MANIFEST";
+/// The name of the manifest until all files are durable.
+const RECEIVED_MANIFEST: &str = "MANIFEST.received";
 /// The bytes that are received before they are written.
 const PIECE_BYTES: u64 = 1 << 20;
 
@@ -71,7 +74,7 @@ pub fn send(
     let send = failed("send a copy");
     out.write_all(&head(found.last, total_bytes))
         .map_err(&send)?;
-    let head = file_head(Path::new("MANIFEST"), found.manifest.len() as u64);
+    let head = file_head(Path::new(MANIFEST), found.manifest.len() as u64);
     out.write_all(&head).map_err(&send)?;
     out.write_all(&found.manifest).map_err(&send)?;
     let sum = file_checksum(&head, checksum(&found.manifest));
@@ -114,12 +117,12 @@ fn file_checksum(head: &[u8], sum_of_bytes: u64) -> [u8; 8] {
 }
 
 /// Makes a database of a copy that was sent, in a directory that has no files, durably. Returns the
-/// number of the last commit. A copy that ends early leaves files without a meaning: remove the
-/// directory.
+/// number of the last commit. The manifest gets its name when everything else is durable, so a copy
+/// that ends early leaves files that no open takes for a database: remove the directory.
 /// Cost: writes the database.
 ///
 /// # Errors
-/// `Corruption` of the bytes, `Cancelled`, `NoSpace`, `Io`.
+/// `InvalidArgument` if there are files; `Corruption` of the bytes, `Cancelled`, `NoSpace`, `Io`.
 pub fn receive(
     input: &mut impl Read,
     dir: impl AsRef<Path>,
@@ -131,6 +134,12 @@ pub fn receive(
     for made in &dirs {
         let created = storage.create_dir_all(made);
         created.map_err(|e| Error::io("create", made, e))?;
+        let files = storage.list(made);
+        if let Some(file) = files.map_err(|e| Error::io("list", made, e))?.first() {
+            let (dir, file) = (dir.display(), &file.name);
+            let message = format!("expected no files in {dir}, found {file}");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
     }
     let magic: [u8; 8] = bytes(input)?;
     if magic != *MAGIC {
@@ -160,10 +169,15 @@ pub fn receive(
             }
         })?;
     }
-    for made in &dirs {
+    let sync = |made: &Path| {
         let synced = storage.sync_dir(made);
-        synced.map_err(|e| Error::io("sync", made, e))?;
-    }
+        synced.map_err(|e| Error::io("sync", made, e))
+    };
+    dirs.iter().try_for_each(|made| sync(made))?;
+    let (received, manifest) = (dir.join(RECEIVED_MANIFEST), dir.join(MANIFEST));
+    let renamed = storage.rename(&received, &manifest);
+    renamed.map_err(|e| Error::io("rename", &received, e))?;
+    sync(dir)?;
     Ok(last)
 }
 
@@ -173,7 +187,10 @@ fn receive_file(
     (dir, name, size): (&Path, &Path, u64),
     received: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    let path = dir.join(name);
+    let path = dir.join(match name == Path::new(MANIFEST) {
+        true => Path::new(RECEIVED_MANIFEST),
+        false => name,
+    });
     let failed_file = |e| Error::io("write", &path, e);
     let mut writer = storage.create(&path).map_err(failed_file)?;
     let (mut left, mut sum) = (size, Xxh3::new());

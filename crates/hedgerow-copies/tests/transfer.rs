@@ -24,8 +24,11 @@ fn every_damaged_or_missing_byte_is_found() {
     };
     let step = sent.len() / 200 + 1;
     for at in (0..sent.len()).step_by(step) {
-        let error = receive(&sent[..at], &format!("short{at}")).unwrap_err();
+        let name = format!("short{at}");
+        let error = receive(&sent[..at], &name).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption, "{at} bytes: {error}");
+        let part = Db::builder(dir.path().join(name)).create_if_missing(false);
+        part.open().expect_err("a part of a copy is no database");
     }
     for at in (0..sent.len()).step_by(step) {
         let mut damaged = sent.clone();
@@ -33,6 +36,8 @@ fn every_damaged_or_missing_byte_is_found() {
         receive(&damaged, &format!("damaged{at}")).unwrap_err();
     }
     let (received, target) = receive(&sent, "whole").unwrap();
+    let error = receive(&sent, "whole").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_eq!(received, last);
     let copy = Db::open(target).unwrap();
     let words = copy.existing_keyspace("words").unwrap();

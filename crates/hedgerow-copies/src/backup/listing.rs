@@ -110,11 +110,15 @@ fn decode(text: &str, id: u64) -> Option<Backup> {
         };
         (words.next().is_none() && is_inside(&file.path)).then_some(file)
     };
+    let files = lines.map(file).collect::<Option<Vec<_>>>()?;
+    // So that the sum of all sizes is a number.
+    let mut sizes = files.iter().map(|file| file.bytes);
+    sizes.try_fold(0_u64, u64::checked_add)?;
     Some(Backup {
         id,
         made_unix_seconds,
         last,
-        files: lines.map(file).collect::<Option<_>>()?,
+        files,
     })
 }
 
@@ -166,6 +170,15 @@ mod tests {
         for bytes in 0..text.len() {
             assert!(decode(&text.as_bytes()[..bytes]).is_err());
         }
+    }
+
+    #[test]
+    fn sizes_that_no_number_counts_are_corruption() {
+        let mut backup = backup();
+        backup.files[0].bytes = u64::MAX;
+        let text = backup.encode();
+        let error = Backup::decode(text.as_bytes(), 7, Path::new("list")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
     }
 
     #[test]
