@@ -18,8 +18,9 @@
 //! Tables, log and filters are searched in all places that the old manifest names; if it is lost,
 //! in those that the builder names ([`Builder::level_paths`]).
 //!
-//! One case cannot be recognized: a table that was merged but not yet removed looks like any other.
-//! A key deleted since may then come back.
+//! Without a whole manifest, one case cannot be recognized: a table that was merged but not yet
+//! removed looks like any other. A key deleted since may then come back. A whole copy that is put
+//! back into `lost` has the same effect: a merge may have dropped the deletes of its keys.
 //!
 //! Entries of a damaged page are reported as missing also if the log still has them. Replaying what
 //! tables have would put a logged entry above a bulk load, which has no record, and would count
@@ -115,14 +116,16 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     let _lock = take_lock(storage, &dir)?;
     let mut old = OldManifest::find(storage, &dir)?;
     let described = old.resumed.as_ref().unwrap_or(&old.known);
-    old.known.places = places_to_repair(&dir, &options, described)?;
+    old.search(places_to_repair(&dir, &options, described)?)?;
     let places: Vec<PathBuf> = old.known.places.all(&dir).map(|(_, dir)| dir).collect();
-    let mut report = RepairReport::default();
+    replace_cleared(&mut old.known, &tables::all_facts(storage, &places)?)?;
+    // What can be refused was refused: from here on the database is changed.
     set_aside(storage, (&dir, &places), &old)?;
-    replace_cleared(&mut old.known, &tables::facts(storage, &places)?)?;
-    let tables = tables::find(storage, &places, &old.known, &mut report)?;
+    let mut report = RepairReport::default();
+    let found = tables::find(storage, &places, &old, &mut report)?;
     if !old.is_merged {
-        rebuild((&dir, &options), &places, &old, &tables, &mut report)?;
+        let tables = &found.readable;
+        rebuild((&dir, &options), &places, &old, tables, &mut report)?;
         old_manifest::note_merged(storage, &dir)?;
     }
     old_log::tell(
@@ -134,8 +137,8 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     let kept = old.tell(storage, &dir, &mut report)?;
     let now = State::replay(&manifest::replay(storage, &dir)?.edits)?;
     report.keyspaces_known = old.known.keyspaces.len();
-    report.keyspaces_guessed = now.keyspaces.len() - report.keyspaces_known;
-    tables::put_away(storage, &tables, &report)?;
+    report.keyspaces_guessed = now.keyspaces.len().saturating_sub(report.keyspaces_known);
+    tables::put_away(storage, &found, &now)?;
     old_log::put_away(storage, &places)?;
     old_manifest::put_away(storage, &dir, kept)?;
     Ok(report)
@@ -158,10 +161,14 @@ fn set_aside(
         }
     }
     if let Some(resumed) = &old.resumed {
-        tables::remove_unfinished(storage, places, resumed)?;
+        let own = tables::next_number(storage, places)?;
+        tables::remove_unnamed(storage, places, resumed, own)?;
     }
     tables::check_names(storage, places)?;
     old_manifest::keep(storage, dir)?;
+    if old.is_whole && old.resumed.is_none() {
+        tables::remove_unnamed(storage, places, &old.known, 0)?;
+    }
     places
         .iter()
         .try_for_each(|place| remove_filters(storage, place))?;
@@ -192,7 +199,7 @@ fn rebuild(
     let storage = &options.environment.storage;
     let mut state = match &old.resumed {
         Some(resumed) => resumed.without_tables(),
-        None => describe(&old.known, tables, &**storage, dir)?,
+        None => describe(old, tables, &**storage, dir)?,
     };
     state.places = old.known.places.clone();
     state.apply(&Change::Counters {
@@ -220,12 +227,13 @@ fn by_partition(tables: &[FoundTable]) -> BTreeMap<PartitionId, Vec<&FoundTable>
 
 /// The description of the repaired database before its tables are merged back.
 fn describe(
-    known: &State,
+    old: &OldManifest,
     tables: &[FoundTable],
     storage: &dyn Storage,
     dir: &Path,
 ) -> Result<State> {
-    let log_start = log_start(known, storage, dir)?;
+    let known = &old.known;
+    let log_start = log_start(old, storage, dir)?;
     let log = partitions_in_log(storage, &known.places.log_root(dir), log_start)?;
     let mut state = known.without_tables();
     for (id, keyspace) in guess_unknown(known, &log, tables)? {
@@ -239,8 +247,11 @@ fn describe(
         // entry is in a table, too.
         let mut edit = TreeEdit::new(partition);
         // A bulk load does not follow this order unless the manifest tells that it was finished.
+        // A table of which only range tombstones are readable has nothing that the log need not
+        // replay.
         let in_order = |table: &&&FoundTable| {
-            table.meta.seqno_override.is_none() || known.table(table.meta.id).is_some()
+            let is_ordered = table.meta.seqno_override.is_none();
+            table.entries > 0 && (is_ordered || known.table(table.meta.id).is_some())
         };
         let flushed = tables.iter().filter(in_order);
         edit.flushed_through = flushed.map(|t| t.meta.largest_seqno).max();
@@ -345,9 +356,14 @@ fn cut_log(
 fn merge_back(engine: &Arc<Engine>, tables: &[FoundTable]) -> Result<()> {
     let catalog = engine.catalog.load_full();
     for (id, tables) in by_partition(tables) {
-        if let Some(partition) = catalog.partitions.get(&id)
-            && partition.tree().version.tables().next().is_none()
-        {
+        let partition = catalog.partitions.get(&id).ok_or_else(|| {
+            let error = format!(
+                "expected a table of a known partition, found one of {}",
+                id.0
+            );
+            Error::corruption(error).at(&tables[0].path, None)
+        })?;
+        if partition.tree().version.tables().next().is_none() {
             merge_into(engine, partition, &tables)?;
         }
     }

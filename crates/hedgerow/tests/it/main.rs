@@ -54,6 +54,7 @@ mod partitions;
 mod range_deletes;
 mod read_ahead;
 mod read_only;
+mod refused_repairs;
 mod repair;
 mod repaired;
 mod retune;

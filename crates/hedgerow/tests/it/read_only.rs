@@ -320,7 +320,7 @@ fn read_only_opens_all_the_time_beside_a_busy_writer() {
 
 /// Sets a word of a manifest's header and makes the header valid again. docs/format: 8 bytes of
 /// magic, the version, the three feature words; at 28 the checksum, seeded with the magic.
-fn with_manifest_word(disk: &SimStorage, at: usize, word: u32) -> SimStorage {
+pub(crate) fn with_manifest_word(disk: &SimStorage, at: usize, word: u32) -> SimStorage {
     let image = disk.kill();
     let path = format!("{DIR}/MANIFEST");
     let mut bytes = image.contents(&path).unwrap();

@@ -214,3 +214,153 @@ fn what_a_repair_has_kept_is_destroyed_with_the_database() {
     builder(&disk).destroy().unwrap();
     assert_eq!(disk.paths(), [] as [PathBuf; 0]);
 }
+
+/// The path of the only table with range tombstones.
+fn table_of_ranges(disk: &SimStorage) -> PathBuf {
+    let tables = files(disk, "tables").into_iter();
+    let mut tables = tables.map(|name| Path::new(DIR).join("tables").join(name));
+    let is_of_ranges = |path: &PathBuf| {
+        let table = inspect::Table::open(disk, path).unwrap();
+        table.facts().unwrap().range_tombstones > 0
+    };
+    tables.find(is_of_ranges).unwrap()
+}
+
+/// Its range tombstones are readable.
+#[test]
+fn range_deletes_of_a_table_without_a_readable_entry_are_kept() {
+    let (disk, mut expected) = subject(true);
+    let db = open(&disk);
+    let it = keyspace(&db, true);
+    it.delete_range(key(100)..key(200)).unwrap();
+    it.flush().unwrap();
+    db.close().unwrap();
+    drop(it);
+    // The log begins anew: only the table has the delete.
+    open(&disk).close().unwrap();
+    expected.retain(|it, _| !(key(100)..key(200)).contains(it));
+    let path = table_of_ranges(&disk);
+    let mut bytes = disk.contents(&path).unwrap();
+    for page in inspect::Table::open(&disk, &path).unwrap().pages() {
+        let page = page.unwrap();
+        if page.part == inspect::Part::Block {
+            bytes[page.handle.offset as usize] ^= 1;
+        }
+    }
+    disk.set_contents(&path, &bytes).unwrap();
+    for has_manifest in [true, false] {
+        let disk = disk.kill();
+        if !has_manifest {
+            remove_manifest(&disk);
+        }
+        let report = repair(&disk);
+        assert_eq!(
+            (report.salvaged, report.missing.len()),
+            (1, 1),
+            "{report:?}"
+        );
+        let db = open(&disk);
+        let keyspace = db.existing_keyspace(&db.keyspaces()[0]).unwrap();
+        assert_eq!(contents(&keyspace), expected, "{has_manifest}");
+    }
+}
+
+/// A crash has left it.
+#[test]
+fn a_merged_table_that_the_manifest_does_not_name_is_removed() {
+    let (disk, mut expected) = subject(true);
+    let path = first_table(&disk, "tables");
+    let merged = disk.contents(&path).unwrap();
+    let db = open(&disk);
+    let it = keyspace(&db, true);
+    for i in 10..20 {
+        it.delete(key(i)).unwrap();
+        expected.remove(&key(i));
+    }
+    it.compact::<&[u8]>(..).unwrap();
+    db.close().unwrap();
+    drop(it);
+    open(&disk).close().unwrap();
+    disk.set_contents(&path, &merged).unwrap();
+    assert_eq!(repair(&disk).lost, []);
+    let keyspace = open(&disk).existing_keyspace("it").unwrap();
+    assert_eq!(contents(&keyspace), expected);
+    assert_eq!(files(&disk, "lost"), [""; 0]);
+}
+
+#[test]
+fn tables_of_dropped_and_cleared_keyspaces_are_removed() {
+    for damages in [false, true] {
+        for drops in [false, true] {
+            let (disk, _) = subject(true);
+            let path = first_table(&disk, "tables");
+            let mut bytes = disk.contents(&path).unwrap();
+            if damages {
+                bytes[10] ^= 1;
+            }
+            let db = open(&disk);
+            match drops {
+                true => db.drop_keyspace("it").unwrap(),
+                false => keyspace(&db, true).clear().unwrap(),
+            }
+            db.close().unwrap();
+            let names = open(&disk).keyspaces();
+            disk.create_dir_all(Path::new(LOST)).unwrap();
+            for under in ["tables", "lost"] {
+                let path = Path::new(DIR).join(under).join(path.file_name().unwrap());
+                disk.set_contents(path, &bytes).unwrap();
+                let report = repair(&disk);
+                assert_eq!((&report.lost[..], &report.missing[..]), (&[][..], &[][..]));
+                let db = open(&disk);
+                assert_eq!(db.keyspaces(), names);
+                for name in &names {
+                    assert!(contents(&db.existing_keyspace(name).unwrap()).is_empty());
+                }
+                assert_eq!(files(&disk, "lost"), [""; 0]);
+                assert_eq!(files(&disk, "tables"), [""; 0]);
+            }
+        }
+    }
+}
+
+/// The repaired manifest does not know the keyspace, since nothing of its table was readable. Then
+/// its number looks like that of a keyspace that was dropped.
+#[test]
+fn a_keyspace_that_was_lost_can_be_put_back() {
+    let (disk, expected) = subject(true);
+    let path = first_table(&disk, "tables");
+    let whole = disk.contents(&path).unwrap();
+    let db = open(&disk);
+    let other = db.keyspace("other", Layout::sorted()).unwrap();
+    other.put(key(1), value(1)).unwrap();
+    other.flush().unwrap();
+    db.close().unwrap();
+    drop(other);
+    open(&disk).close().unwrap();
+    disk.set_contents(&path, b"nothing").unwrap();
+    remove_manifest(&disk);
+    let report = repair(&disk);
+    assert_eq!(report.lost.len(), 1);
+    assert_eq!(open(&disk).keyspaces(), ["keyspace-1"]);
+    let kept = report.lost[0].0.to_str().unwrap();
+    // Once it is damaged, too. Then both are kept.
+    for (copy, also) in [(&b"another"[..], ".1"), (&whole[..], "")] {
+        disk.set_contents(kept.strip_suffix(".damaged").unwrap(), copy)
+            .unwrap();
+        let report = repair(&disk);
+        assert_eq!(disk.contents(kept).unwrap(), b"nothing");
+        if also == ".1" {
+            let also = format!("{kept}{also}");
+            assert_eq!(disk.contents(&also).unwrap(), b"another");
+            assert_eq!(report.lost[0].0, Path::new(&also));
+            // The next tables have other numbers.
+            disk.remove(Path::new(kept)).unwrap();
+            repair(&disk);
+            let name = path.file_name().unwrap().to_str().unwrap();
+            assert!(!files(&disk, "tables").contains(&name.to_owned()));
+            disk.set_contents(kept, b"nothing").unwrap();
+        }
+    }
+    let keyspace = open(&disk).existing_keyspace("keyspace-0").unwrap();
+    assert_eq!(contents(&keyspace), expected);
+}

@@ -168,7 +168,7 @@ pub(super) fn tell(
     report: &mut RepairReport,
 ) -> Result<()> {
     // It describes the tables before the cut; its last number is that of the front of the log.
-    let front = old_manifest::readable_at(storage, &lost_dir(root).join(manifest::FILE_NAME));
+    let front = old_manifest::readable_at(storage, &lost_dir(root).join(manifest::FILE_NAME))?;
     let read = cuts(storage, places)?.into_iter().map(|(number, path)| {
         let segment = Segment::read(storage, (number, &path), &front).ok();
         (number, path.with_extension(""), segment)

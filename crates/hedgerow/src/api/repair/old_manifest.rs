@@ -5,17 +5,19 @@
 //! may say that a table was bulk-loaded, or what a damaged table had. A damaged manifest is kept
 //! there for good, as `MANIFEST.damaged`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use hedgerow_io::Storage;
 
 use super::{RepairReport, tables};
 use crate::base::durable::sync_dir;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::paths::checkpoint;
 use crate::paths::recover::under_repair;
 use crate::paths::recover::under_repair::{BEFORE, MERGED, lost_dir};
 use crate::tree::version::manifest;
+use crate::tree::version::places::Places;
 use crate::tree::version::state::State;
 
 /// The name of a damaged manifest that is kept.
@@ -29,29 +31,58 @@ pub(super) struct OldManifest {
     pub(super) resumed: Option<State>,
     /// True if an earlier repair has put everything back, and only `lost` is left to be tidied up.
     pub(super) is_merged: bool,
+    /// True if no edit is lost: the database has what it names, and nothing else.
+    pub(super) is_whole: bool,
     damage: Option<Error>,
 }
 
 impl OldManifest {
+    /// # Errors
+    /// `FormatVersion` and `Io`: such a manifest is not damaged.
     pub(super) fn find(storage: &dyn Storage, dir: &Path) -> Result<OldManifest> {
-        let own = contents(storage, &dir.join(manifest::FILE_NAME));
-        let made = replayed(&own).ok();
+        let path = dir.join(manifest::FILE_NAME);
+        let own = contents(storage, &path)?;
+        let made = replayed(&path, &own)?.ok();
         // A database that was damaged after everything was back is repaired anew.
         let is_valid = |mark: &PathBuf| made.is_some() || !mark.ends_with(MERGED);
         let mark = under_repair::mark(storage, dir)?.filter(is_valid);
         let old = match &mark {
-            Some(mark) => contents(storage, mark),
+            Some(mark) => contents(storage, mark)?,
             None => own.clone(),
         };
         // The first repair may have been stopped before it wrote one.
         let is_new = mark.is_some() && own != old;
-        let damage = replayed(&old).err();
+        let found = replayed(mark.as_ref().unwrap_or(&path), &old)?;
         Ok(OldManifest {
             known: readable(&old),
-            resumed: made.filter(|_| is_new),
+            resumed: made.map(|(state, _)| state).filter(|_| is_new),
             is_merged: mark.is_some_and(|mark| mark.ends_with(MERGED)),
-            damage: damage.filter(|_| !old.is_empty()),
+            is_whole: matches!(found, Ok((_, bytes)) if bytes == old.len() as u64),
+            damage: found.err().filter(|_| !old.is_empty()),
         })
+    }
+
+    /// Takes over the places that are searched.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if a repair that was stopped has searched others: what it has made has no
+    /// trees for their tables.
+    pub(super) fn search(&mut self, places: Places) -> Result<()> {
+        let dirs = |places: &Places| {
+            let dirs = places.others.values().map(|place| place.dir.clone());
+            dirs.collect::<Vec<_>>()
+        };
+        let knows_all = |known: &Places| known.others.keys().eq(places.others.keys());
+        if let Some(resumed) = self.resumed.as_ref().filter(|it| !knows_all(&it.places)) {
+            return Err(Error::invalid(format!(
+                "expected the directories of the repair that was stopped, {:?}, found {:?}",
+                dirs(&resumed.places),
+                dirs(&places)
+            )));
+        }
+        self.is_whole &= knows_all(&self.known.places);
+        self.known.places = places;
+        Ok(())
     }
 
     /// Reports the manifest if it is damaged. Returns the path under which it is kept then.
@@ -74,12 +105,24 @@ impl OldManifest {
 }
 
 /// The bytes of a manifest; empty if there is none.
-fn contents(storage: &dyn Storage, path: &Path) -> Vec<u8> {
-    manifest::read(storage, path).unwrap_or_default()
+fn contents(storage: &dyn Storage, path: &Path) -> Result<Vec<u8>> {
+    match manifest::read(storage, path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read.map_err(|e| Error::io("read", path, e)),
+    }
 }
 
-fn replayed(contents: &[u8]) -> Result<State> {
-    State::replay(&manifest::replay_bytes(contents)?.edits)
+/// The state that a manifest leads to, and the bytes up to the end of its last record. The inner
+/// error is the damage.
+fn replayed(path: &Path, contents: &[u8]) -> Result<Result<(State, u64)>> {
+    let replayed = manifest::replay_bytes(contents).and_then(|replay| {
+        replay.check_writable()?;
+        Ok((State::replay(&replay.edits)?, replay.bytes))
+    });
+    match replayed {
+        Err(error) if error.kind() == ErrorKind::FormatVersion => Err(error.at(path, None)),
+        replayed => Ok(replayed),
+    }
 }
 
 /// The state that the readable part of a manifest leads to.
@@ -95,8 +138,8 @@ fn readable(contents: &[u8]) -> State {
 }
 
 /// The state that the readable part of a manifest file leads to.
-pub(super) fn readable_at(storage: &dyn Storage, path: &Path) -> State {
-    readable(&contents(storage, path))
+pub(super) fn readable_at(storage: &dyn Storage, path: &Path) -> Result<State> {
+    Ok(readable(&contents(storage, path)?))
 }
 
 /// Keeps the manifest, unless an earlier repair has done so. From now on the database is under

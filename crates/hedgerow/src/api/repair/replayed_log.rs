@@ -5,11 +5,11 @@ use std::path::Path;
 
 use hedgerow_io::Storage;
 
+use super::old_manifest::OldManifest;
 use super::tables;
 use crate::base::entry::{Kind, LogPosition, PartitionId, SeqNo};
 use crate::base::error::Result;
 use crate::tree::engine::log_dir;
-use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
 use crate::tree::wal::record::{RecordHeader, SEGMENT_HEADER_BYTES};
@@ -17,12 +17,13 @@ use crate::tree::wal::segment_reader::SegmentReader;
 
 /// The first segment to replay: the one that a whole manifest names, if it is there. Otherwise the
 /// first of the newest segments that follow one another as one log.
-pub(super) fn log_start(known: &State, storage: &dyn Storage, dir: &Path) -> Result<u32> {
+pub(super) fn log_start(old: &OldManifest, storage: &dyn Storage, dir: &Path) -> Result<u32> {
+    let known = &old.known;
     let log = log_dir(&known.places.log_root(dir));
     let names = tables::names(storage, &log)?;
     let numbers: BTreeSet<u32> = names.iter().filter_map(|it| segment_number(it)).collect();
     // Also if a later segment is missing: recovery refuses the log there.
-    if numbers.contains(&known.log_start) && is_whole(storage, dir) {
+    if numbers.contains(&known.log_start) && old.is_whole {
         return Ok(known.log_start);
     }
     let named = numbers.get(&known.log_start).copied().unwrap_or(0);
@@ -31,13 +32,6 @@ pub(super) fn log_start(known: &State, storage: &dyn Storage, dir: &Path) -> Res
         start -= 1;
     }
     Ok(start)
-}
-
-/// Returns true if no edit of the manifest is lost.
-fn is_whole(storage: &dyn Storage, dir: &Path) -> bool {
-    let bytes = storage.size(&dir.join(manifest::FILE_NAME)).ok();
-    let replayed = manifest::replay(storage, dir);
-    replayed.is_ok_and(|it| bytes == Some(it.bytes) && State::replay(&it.edits).is_ok())
 }
 
 /// Returns true if a record of a segment says that the log is durable up to the segment's

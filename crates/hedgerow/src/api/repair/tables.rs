@@ -8,9 +8,10 @@ use std::sync::Arc;
 use hedgerow_io::{ReadMode, Storage};
 
 use super::RepairReport;
+use super::old_manifest::OldManifest;
 use crate::base::durable::sync_dir;
 use crate::base::entry::{KeyspaceId, PartitionId};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_order;
 use crate::base::page::{Page, PageId, PageSource, TableId};
 use crate::base::range_tombstones::RangeTombstones;
@@ -66,6 +67,8 @@ pub(super) struct FoundTable {
     pub(super) path: PathBuf,
     pub(super) meta: TableMeta,
     pub(super) footer: Footer,
+    /// The number of readable entries.
+    pub(super) entries: u64,
     contents: Contents,
 }
 
@@ -106,6 +109,17 @@ impl FoundTable {
     }
 }
 
+/// The tables that were set aside.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Those that are merged back.
+    pub(super) readable: Vec<FoundTable>,
+    /// The damaged ones, and the names that they keep.
+    kept: Vec<(PathBuf, PathBuf)>,
+    /// Those of trees that are gone.
+    needless: Vec<PathBuf>,
+}
+
 /// Checks that every table can be moved to the directory `lost`.
 pub(super) fn check_names(storage: &dyn Storage, places: &[PathBuf]) -> Result<()> {
     for (from, to) in moves(storage, places)? {
@@ -139,18 +153,17 @@ fn moves(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<(PathBuf, Path
     Ok(moves)
 }
 
-/// Removes the tables that a repair which was stopped has begun, as an opening does: its manifest
-/// does not name them.
-pub(super) fn remove_unfinished(
+/// Removes the tables with numbers from `first` on that a whole manifest does not name, as an
+/// opening does: they were not finished, or merges have left them.
+pub(super) fn remove_unnamed(
     storage: &dyn Storage,
     places: &[PathBuf],
-    resumed: &State,
+    state: &State,
+    first: u64,
 ) -> Result<()> {
-    let own = next_number(storage, places)?;
     for (table, _) in moves(storage, places)? {
-        let name = table.file_name().unwrap_or_default().to_string_lossy();
-        let number = table_number(&name).filter(|number| *number >= own);
-        if number.is_some_and(|number| resumed.table(TableId(number)).is_none()) {
+        let number = number_of(&table).filter(|number| *number >= first);
+        if number.is_some_and(|number| state.table(TableId(number)).is_none()) {
             remove_left(storage, &table)?;
         }
     }
@@ -171,39 +184,72 @@ fn check_not_taken(storage: &dyn Storage, table: &Path, to: &Path) -> Result<()>
     Ok(())
 }
 
-/// Opens and checks every table that was set aside. Tables of trees that were cleared since stay
-/// there.
+/// Opens and checks every table that was set aside. Tables of trees that are gone are passed over.
 pub(super) fn find(
     storage: &dyn Storage,
     places: &[PathBuf],
-    known: &State,
+    old: &OldManifest,
     report: &mut RepairReport,
-) -> Result<Vec<FoundTable>> {
-    let mut found = Vec::new();
+) -> Result<Found> {
+    let mut found = Found::default();
+    let known = &old.known;
     for path in set_aside_in(storage, places)? {
+        let facts = facts(storage, &path)?;
+        let described = number_of(&path).and_then(|id| known.table(TableId(id)));
+        let meta = facts.as_ref().or(described);
+        let kept = kept_names(storage, &path)?;
+        let is_put_back = !kept.is_empty();
+        if meta.is_some_and(|meta| is_gone(meta, old, is_put_back)) {
+            // Only a whole manifest is sure of it.
+            found
+                .needless
+                .extend((old.is_whole && !is_put_back).then_some(path));
+            continue;
+        }
         match open_whole(storage, &path, known) {
-            Ok(table) if is_cleared(&table.meta, known) => {}
             Ok(table) => {
                 report.tables += 1;
-                report.entries += table.meta.entries;
-                found.push(table);
+                report.entries += table.entries;
+                found.readable.push(table);
             }
             Err(error) => {
-                let table = salvage(storage, &path, known, &error, report);
-                found.extend(table.filter(|table| !is_cleared(&table.meta, known)));
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let name = format!("{name}{DAMAGED}");
+                let free = free_name(&name, |name| kept.iter().any(|it| it == name));
+                let to = path.with_file_name(free);
+                let damaged = (path.as_path(), to.clone());
+                let table = salvage(storage, damaged, known, &error, report);
+                found.readable.extend(table);
+                found.kept.push((path, to));
             }
         }
     }
     Ok(found)
 }
 
-/// The readable facts of the tables that were set aside.
-pub(super) fn facts(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<TableMeta>> {
-    let tables = set_aside_in(storage, places)?.into_iter();
-    let opened = tables.filter_map(|path| InspectedTable::open(storage, &path).ok());
-    Ok(opened
-        .filter_map(|table| table.meta().ok().cloned())
-        .collect())
+/// The readable facts of all tables, of those that were set aside, too.
+///
+/// # Errors
+/// As [`facts`].
+pub(super) fn all_facts(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<TableMeta>> {
+    let mut tables = set_aside_in(storage, places)?;
+    tables.extend(moves(storage, places)?.into_iter().map(|(table, _)| table));
+    let facts = tables
+        .iter()
+        .filter_map(|path| facts(storage, path).transpose());
+    facts.collect()
+}
+
+/// The facts of a table; `None` if they are damaged.
+///
+/// # Errors
+/// `FormatVersion` and `Io`: such a table is not damaged.
+fn facts(storage: &dyn Storage, path: &Path) -> Result<Option<TableMeta>> {
+    let table = InspectedTable::open(storage, path);
+    match table.and_then(|table| table.meta().cloned()) {
+        Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
+        facts => facts.map(Some).map_err(|e| e.at(path, None)),
+    }
 }
 
 /// The tables that were set aside.
@@ -222,46 +268,51 @@ pub(super) fn next_number(storage: &dyn Storage, places: &[PathBuf]) -> Result<u
     let mut next = 0;
     for lost in places.iter().map(|place| lost_dir(place)) {
         for name in names(storage, &lost)? {
-            let number = table_number(name.strip_suffix(DAMAGED).unwrap_or(&name));
+            let number = table_number(name.split_once(DAMAGED).map_or(&*name, |(name, _)| name));
             next = next.max(number.map_or(0, |number| number + 1));
         }
     }
     Ok(next)
 }
 
-/// Removes the merged tables. Damaged ones are kept. The next repair
-/// continues here if this one is stopped.
-pub(super) fn put_away(
-    storage: &dyn Storage,
-    tables: &[FoundTable],
-    report: &RepairReport,
-) -> Result<()> {
-    for table in tables {
-        if let Contents::Whole(..) = table.contents {
-            let removed = storage.remove(&table.path);
-            removed.map_err(|e| Error::io("remove", &table.path, e))?;
-        }
-    }
-    for (path, _) in &report.lost {
-        let name = path.to_string_lossy();
-        let before = name.strip_suffix(DAMAGED).map(Path::new);
-        let before = before.filter(|it| is_table(it));
-        if let Some(before) = before {
-            rename(storage, before, path)?;
-        }
-    }
-    Ok(())
+/// Removes the tables that were merged into trees of `now`, and those of trees that are gone.
+/// Damaged ones are kept. The next repair continues here if this one is stopped.
+pub(super) fn put_away(storage: &dyn Storage, found: &Found, now: &State) -> Result<()> {
+    let is_merged = |table: &&FoundTable| {
+        let is_whole = matches!(table.contents, Contents::Whole(..));
+        is_whole && now.trees.contains_key(&PartitionId(table.meta.partition))
+    };
+    let merged = found.readable.iter().filter(is_merged);
+    let merged = merged.map(|table| &table.path);
+    merged
+        .chain(&found.needless)
+        .try_for_each(|path| remove_left(storage, path))?;
+    let mut kept = found.kept.iter();
+    kept.try_for_each(|(from, to)| rename(storage, from, to))
 }
 
-fn is_table(path: &Path) -> bool {
+fn number_of(table: &Path) -> Option<u64> {
+    table_number(&table.file_name()?.to_string_lossy())
+}
+
+/// The names under which damaged tables with the number of this one are kept.
+fn kept_names(storage: &dyn Storage, path: &Path) -> Result<Vec<String>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    table_number(&name).is_some()
+    let front = format!("{name}{DAMAGED}");
+    let mut kept = names(storage, path.parent().unwrap_or(Path::new("")))?;
+    kept.retain(|name| name.starts_with(&front));
+    Ok(kept)
 }
 
-/// Returns true if the keyspace of a table has another tree in the place of the table's.
-fn is_cleared(meta: &TableMeta, known: &State) -> bool {
-    known.keyspaces.contains_key(&KeyspaceId(meta.keyspace))
-        && !known.trees.contains_key(&PartitionId(meta.partition))
+/// Returns true if the tree of a table is gone. Its keyspace was cleared and has another one, or it
+/// was dropped. An earlier repair may not have known the keyspace, if it could not read the table.
+/// Then it kept the damaged table, and this one was put back.
+fn is_gone(meta: &TableMeta, old: &OldManifest, is_put_back: bool) -> bool {
+    let known = &old.known;
+    match known.keyspaces.contains_key(&KeyspaceId(meta.keyspace)) {
+        true => !known.trees.contains_key(&PartitionId(meta.partition)),
+        false => old.is_whole && !is_put_back && meta.keyspace < known.next_keyspace,
+    }
 }
 
 fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<FoundTable> {
@@ -283,23 +334,22 @@ fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<Found
     reader.verify(&*pages)?;
     Ok(FoundTable {
         path: path.to_path_buf(),
+        entries: meta.entries,
         meta: meta.renumbered(seqno_override),
         footer,
         contents: Contents::Whole(reader, pages),
     })
 }
 
-/// Reads a damaged table, and reports its missing entries.
+/// Reads a damaged table, which will be kept under another name, and reports its missing entries.
 fn salvage(
     storage: &dyn Storage,
-    path: &Path,
+    (path, kept): (&Path, PathBuf),
     known: &State,
     error: &Error,
     report: &mut RepairReport,
 ) -> Option<FoundTable> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let kept = path.with_file_name(format!("{name}{DAMAGED}"));
-    let described = table_number(&name).and_then(|id| known.table(TableId(id)));
+    let described = number_of(path).and_then(|id| known.table(TableId(id)));
     let table = InspectedTable::open(storage, path);
     let footer = table.as_ref().ok().map(|table| *table.footer());
     let facts = table.as_ref().ok().and_then(|table| table.meta().ok());
@@ -315,10 +365,12 @@ fn salvage(
     report
         .missing
         .extend(missing(kept, known, meta, footer, &loss));
-    let salvage = salvaged.ok().filter(|_| loss.read > 0)?;
+    let has_ranges = |salvage: &Salvage| salvage.ranges().is_ok_and(|it| !it.is_empty());
+    let salvage = salvaged.ok().filter(|it| loss.read > 0 || has_ranges(it))?;
     report.salvaged += 1;
     Some(FoundTable {
         path: path.to_path_buf(),
+        entries: loss.read,
         meta: salvage.meta().clone(),
         footer: *salvage.footer(),
         contents: Contents::Damaged(salvage),
@@ -370,9 +422,13 @@ pub(super) fn guessed_name(id: KeyspaceId) -> String {
     format!("keyspace-{}", id.0)
 }
 
+/// The names of the files in a directory, which may be missing.
 pub(super) fn names(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
-    let files = storage.list(dir).map_err(|e| Error::io("list", dir, e))?;
-    Ok(files.into_iter().map(|file| file.name).collect())
+    match storage.list(dir) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(Error::io("list", dir, e)),
+        Ok(files) => Ok(files.into_iter().map(|file| file.name).collect()),
+    }
 }
 
 pub(super) fn rename(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {
