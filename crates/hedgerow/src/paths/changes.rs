@@ -21,6 +21,7 @@ use hedgerow_io::{Environment, Storage};
 
 use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::paths::recover::under_repair;
 use crate::paths::write;
 use crate::tree::engine::{Directories, Handle};
 use crate::tree::version::feed::Feed;
@@ -87,6 +88,7 @@ impl Source {
                     return Ok(None);
                 }
                 let state = State::replay(&manifest::replay(storage, dir)?.edits)?;
+                under_repair::refuse(storage, dir)?;
                 *known = bytes;
                 Ok(Some((state.feed, state.places)))
             }

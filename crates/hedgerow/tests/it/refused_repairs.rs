@@ -1,9 +1,12 @@
 //! A repair that must not be made now is refused before it has changed anything, and nobody reads a
 //! database while it is repaired.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
+use hedgerow::io::{Environment, Storage};
 use hedgerow::{Db, ErrorKind, Layout, LevelPaths};
 
 use crate::crafted::{self, What};
@@ -12,6 +15,7 @@ use crate::repair::{remove_manifest, subject};
 use crate::support::{
     Contents, DIR, builder, contents, files, key, kind, open, put_synced, small, value,
 };
+use crate::watched::{Watched, Watcher};
 
 const PATHS: &str = "0=/fast/db;1-=/slow/db";
 
@@ -51,6 +55,23 @@ fn files_of_another_version_are_not_damaged() {
         assert_eq!(kind(refused), ErrorKind::FormatVersion);
         assert_eq!(state(&image), before);
     }
+    assert_eq!(whole(&disk), expected);
+}
+
+/// It is not left under repair.
+#[test]
+fn a_repair_without_room_for_the_tables_is_refused() {
+    let (disk, expected) = subject(true);
+    let path = crate::repair::table(&disk, "tables");
+    let bytes = disk.contents(path).unwrap().len() as u64;
+    let before = disk.paths();
+    disk.set_capacity_bytes(Some(disk.used_bytes() + bytes - 1));
+    assert_eq!(
+        kind(hedgerow::repair_with(builder(&disk))),
+        ErrorKind::NoSpace
+    );
+    assert_eq!(disk.paths(), before);
+    disk.set_capacity_bytes(None);
     assert_eq!(whole(&disk), expected);
 }
 
@@ -108,4 +129,85 @@ fn a_repair_that_is_started_again_with_other_directories_is_refused() {
         assert_eq!(found, 802, "after {after}: {names:?}");
     }
     assert!(refused > 5 && repaired > 0, "{refused} {repaired}");
+}
+
+/// Puts the database under repair when its manifest is opened for the first time.
+struct Repairing {
+    disk: SimStorage,
+    under_repair: Vec<(PathBuf, Vec<u8>)>,
+    began: AtomicBool,
+}
+
+impl Watcher for Repairing {
+    fn before(&self, call: &str, path: &Path) {
+        if call == "open" && path.ends_with("MANIFEST") && !self.began.swap(true, Ordering::Relaxed)
+        {
+            for (path, bytes) in &self.under_repair {
+                self.disk.set_contents(path, bytes).unwrap();
+            }
+        }
+    }
+}
+
+/// A repair may begin behind the first look for one.
+#[test]
+fn a_repair_that_begins_while_files_are_read_is_noticed() {
+    let (disk, _) = subject(true);
+    let manifest = Path::new(DIR).join("MANIFEST");
+    let whole = disk.contents(&manifest).unwrap();
+    // The description of the repair, which names no table yet.
+    let stopped = |after: u64| {
+        let image = disk.kill();
+        image.crash_after(after);
+        let _stopped = hedgerow::repair_with(builder(&image));
+        image.kill()
+    };
+    let mut images = (0..100).map(stopped);
+    let is_begun = |image: &SimStorage| image.contents(&manifest).unwrap() != whole;
+    let image = images.find(is_begun).unwrap();
+    let bytes = image.contents(&manifest).unwrap();
+    let mark = Path::new(DIR).join("lost/MANIFEST.before");
+    assert!(files(&image, "lost").contains(&"MANIFEST.before".to_owned()));
+    let begin = || {
+        let disk = disk.kill();
+        disk.create_dir_all(&Path::new(DIR).join("lost")).unwrap();
+        let watcher = Arc::new(Repairing {
+            disk: disk.clone(),
+            under_repair: vec![
+                (mark.clone(), Vec::new()),
+                (manifest.clone(), bytes.clone()),
+            ],
+            began: AtomicBool::new(false),
+        });
+        let environment = Environment {
+            storage: Arc::new(Watched {
+                disk: disk.clone(),
+                watcher,
+            }),
+            ..Environment::simulated(&disk, 7)
+        };
+        builder(&disk).environment(environment)
+    };
+    let corruption = ErrorKind::Corruption;
+    assert_eq!(kind(begin().read_only(true).open()), corruption);
+    assert_eq!(kind(begin().files()), corruption);
+    assert_eq!(kind(begin().slots()), corruption);
+    let image = builder(&image);
+    assert_eq!(kind(image.slots()), corruption);
+    assert_eq!(kind(image.changes_since(0)), corruption);
+}
+
+/// The repair of a new database in the directory would take them in.
+#[test]
+fn a_directory_with_tables_that_a_repair_has_set_aside_is_used() {
+    let disk = SimStorage::new(1);
+    let db = open(&disk);
+    disk.set_contents("/copy/lost/0000000001.table", b"table")
+        .unwrap();
+    assert_eq!(kind(db.checkpoint("/copy")), ErrorKind::InvalidArgument);
+    let at = |dir: &str| Db::builder(dir).environment(Environment::simulated(&disk, 7));
+    assert_eq!(kind(at("/copy").open()), ErrorKind::Corruption);
+    disk.set_contents("/kept/lost/0000000001.table.damaged", b"table")
+        .unwrap();
+    at("/kept").open().unwrap();
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::api::keyspace::check_name;
 use crate::base::error::{Error, Result};
 use crate::paths::changes::{Changes, Source};
+use crate::paths::recover::under_repair;
 use crate::paths::slots;
 use crate::tree::version::edit::Slot;
 use crate::tree::version::manifest;
@@ -30,7 +31,9 @@ impl Builder {
     /// # Errors
     /// As [`Builder::open`].
     pub fn slots(&self) -> Result<BTreeMap<String, Slot>> {
-        let replay = manifest::replay(&*self.options.environment.storage, &self.dir)?;
+        let storage = &*self.options.environment.storage;
+        let replay = manifest::replay(storage, &self.dir)?;
+        under_repair::refuse(storage, &self.dir)?;
         Ok(State::replay(&replay.edits)?.feed.slots.clone())
     }
 

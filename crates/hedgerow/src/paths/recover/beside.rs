@@ -44,6 +44,8 @@ pub(crate) fn read<T>(
             Ok((attempt(state, &survey)?, survey))
         });
         attempts += 1;
+        // It may have begun meanwhile. Then the trees lack entries.
+        under_repair::refuse(storage, dir)?;
         let after = manifest::replay(storage, dir)?;
         let error = match result {
             Err(error) => error,

@@ -35,8 +35,8 @@ pub(crate) fn mark(storage: &dyn Storage, dir: &Path) -> Result<Option<PathBuf>>
     Ok(None)
 }
 
-/// Refuses a database whose repair has not ended.
-pub(super) fn refuse(storage: &dyn Storage, dir: &Path) -> Result<()> {
+/// Refuses a database whose repair has not ended. Who reads files asks again afterwards.
+pub(crate) fn refuse(storage: &dyn Storage, dir: &Path) -> Result<()> {
     match mark(storage, dir)? {
         None => Ok(()),
         Some(mark) => Err(Error::corruption(
