@@ -33,6 +33,8 @@ use crate::store::Databases;
 
 /// The parts of a database. The manifest is last: without it there is no database.
 const PARTS: [&str; 4] = ["log", "tables", "filters", "MANIFEST"];
+/// The files that a repair has kept of the old database. A copy has none.
+const LOST: &str = "lost";
 /// The time for commands that use the old database.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -158,15 +160,20 @@ fn exchange(dir: &Path) -> Result<()> {
     }
     let created = std::fs::create_dir_all(&replaced);
     created.map_err(|e| Error::io("create", &replaced, e))?;
+    let replace = |part: &str| {
+        let old = dir.join(part);
+        if is_there(&old) {
+            remove(&replaced.join(part))?;
+            rename(&old, &replaced.join(part))?;
+        }
+        Ok::<_, Error>(old)
+    };
+    replace(LOST)?;
     for part in PARTS {
-        let (new, old) = (received.join(part), dir.join(part));
+        let new = received.join(part);
         // It may have been moved before.
         if is_there(&new) {
-            if is_there(&old) {
-                remove(&replaced.join(part))?;
-                rename(&old, &replaced.join(part))?;
-            }
-            rename(&new, &old)?;
+            rename(&new, &replace(part)?)?;
         }
     }
     sync(dir)?;
@@ -225,6 +232,9 @@ mod tests {
             let dir = dir.path();
             std::fs::create_dir_all(dir.join("received")).unwrap();
             write(&dir.join("receiving"), "log", "half");
+            if moved == 0 {
+                write(&dir.join(LOST), "MANIFEST.before", "old");
+            }
             for (place, part) in PARTS.iter().enumerate() {
                 match place < moved {
                     true => write(&dir.join("replaced"), part, "old"),

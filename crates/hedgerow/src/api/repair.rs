@@ -27,6 +27,7 @@
 //! operands twice.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
 use crate::base::range_tombstones::RangeTombstones;
+use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{file_number, filters_dir};
 use crate::paths::compaction::output::OutputTables;
@@ -90,10 +92,13 @@ pub struct RepairReport {
 
 /// Rebuilds the manifest of a database from its tables and its log. The database must not be open.
 /// Cost: reads every table twice and writes it once; needs as much free space as the tables take,
-/// and as the part of the log takes that is behind a damage.
+/// and as the part of the log takes that is behind a damage. If it is stopped, call it again: it
+/// reports everything, but for the files that have their last names.
 ///
 /// # Errors
-/// `Locked`, `InvalidArgument` if there is no such directory, `NoSpace`, `Io`.
+/// `Locked`; `InvalidArgument` if there is no such directory, or if a repair that was stopped had
+/// other directories; `FormatVersion` of the manifest or a table; `Corruption` if two tables have
+/// one number, or if nothing tells how a keyspace was divided; `NoSpace`, `Io`.
 pub fn repair(dir: impl AsRef<Path>) -> Result<RepairReport> {
     repair_with(Db::builder(dir))
 }
@@ -103,7 +108,7 @@ pub fn repair(dir: impl AsRef<Path>) -> Result<RepairReport> {
 /// # Errors
 /// As [`repair`].
 pub fn repair_with(builder: Builder) -> Result<RepairReport> {
-    let (dir, options) = builder.parts();
+    let (dir, mut options) = builder.parts();
     options.check()?;
     let storage = &*options.environment.storage;
     storage.list(&tables_dir(&dir)).map_err(|_| {
@@ -117,9 +122,17 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     let mut old = OldManifest::find(storage, &dir)?;
     let described = old.resumed.as_ref().unwrap_or(&old.known);
     old.search(places_to_repair(&dir, &options, described)?)?;
+    // The next opening may assign others.
+    options.level_paths = None;
     let places: Vec<PathBuf> = old.known.places.all(&dir).map(|(_, dir)| dir).collect();
-    replace_cleared(&mut old.known, &tables::all_facts(storage, &places)?)?;
-    // What can be refused was refused: from here on the database is changed.
+    let others = places[1..].iter().map(|place| take_lock(storage, place));
+    let _others = others.collect::<Result<Vec<_>>>()?;
+    let facts = tables::all_facts(storage, &places)?;
+    replace_cleared(&mut old.known, &facts)?;
+    if old.resumed.is_none() {
+        check_room(storage, &places, &facts)?;
+    }
+    // From here on the database is changed, and only a repair opens it.
     set_aside(storage, (&dir, &places), &old)?;
     let mut report = RepairReport::default();
     let found = tables::find(storage, &places, &old, &mut report)?;
@@ -142,6 +155,25 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     old_log::put_away(storage, &places)?;
     old_manifest::put_away(storage, &dir, kept)?;
     Ok(report)
+}
+
+/// Checks that the places have room for another copy of the tables, since a repair that runs out of
+/// room leaves a database that does not open. Several places may share the same room.
+fn check_room(storage: &dyn Storage, places: &[PathBuf], tables: &[TableMeta]) -> Result<()> {
+    let sizes = tables.iter().map(|table| table.file_bytes);
+    let bytes = sizes.fold(0, u64::saturating_add);
+    let mut available = 0_u64;
+    for place in places {
+        let room = storage.available_bytes(place);
+        let room = room.map_err(|e| Error::io("ask for room", place, e))?;
+        available = available.saturating_add(room);
+    }
+    if bytes <= available {
+        return Ok(());
+    }
+    let full = format!("expected room for {bytes} bytes of tables, found {available}");
+    let full = io::Error::new(io::ErrorKind::StorageFull, full);
+    Err(Error::io("repair", &places[0], full))
 }
 
 /// Puts the database under repair, and its tables into the directory `lost`.
@@ -304,7 +336,7 @@ fn open_over_log(
 ) -> Result<Arc<Engine>> {
     let mut attempts = [true, false].into_iter();
     loop {
-        let refusal = match recover::begin(dir, options, Vec::new()) {
+        let refusal = match recover::begin(dir, options, None) {
             Ok(opening) => {
                 let engine = &opening.engine;
                 merge_back(engine, tables).inspect_err(|_| engine.abandon())?;

@@ -15,6 +15,7 @@ use crate::base::durable::sync_dir;
 use crate::base::error::{Error, Result};
 use crate::group_filter::{self, filters_dir};
 use crate::paths::background::{HeldFlushes, wait};
+use crate::paths::recover::under_repair::lost_dir;
 use crate::paths::write;
 use crate::tree::engine::{Engine, log_dir};
 use crate::tree::partition::tables_dir;
@@ -84,7 +85,7 @@ fn state_at_one_number(engine: &Arc<Engine>) -> Result<(State, Vec<Arc<SuperVers
 
 fn refuse_used(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let used = storage.list(dir).is_ok_and(|files| !files.is_empty())
-        || [tables_dir(dir), filters_dir(dir)]
+        || [tables_dir(dir), filters_dir(dir), lost_dir(dir)]
             .iter()
             .any(|dir| storage.list(dir).is_ok_and(|files| !files.is_empty()))
         || storage

@@ -1,7 +1,8 @@
 //! The path of destroying a database: removes its files, and nothing else.
 //!
-//! The manifest goes last but for the lock. So a database whose destruction was cut short is still
-//! one, and can be destroyed again. A directory goes only when it is empty.
+//! The manifest goes last but for the lock and the mark of a repair that has not ended. So a
+//! database whose destruction was cut short is still one, and can be destroyed again. A directory
+//! goes only when it is empty.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use crate::base::durable::sync_dir;
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
 use crate::group_filter::{file_number, filters_dir};
-use crate::paths::recover::under_repair::lost_dir;
+use crate::paths::recover::under_repair::{BEFORE, MERGED, lost_dir};
 use crate::paths::recover::{MARK_FILE, read_mark, take_lock, under_repair};
 use crate::table::open::{table_name, table_number};
 use crate::tree::engine::{kept_dir, log_dir};
@@ -46,17 +47,22 @@ pub(crate) fn destroy(storage: &dyn Storage, dir: &Path) -> Result<()> {
         remove_matching(storage, &tables_dir(&place), |n| table_number(n).is_some())?;
         remove_matching(storage, &filters_dir(&place), |n| file_number(n).is_some())?;
         remove_matching(storage, &kept_dir(&place), |n| table_number(n).is_some())?;
-        remove_matching(storage, &lost_dir(&place), is_kept)?;
+        remove_matching(storage, &lost_dir(&place), |name| {
+            is_kept(name) && ![BEFORE, MERGED].contains(&name)
+        })?;
         if number > 0 {
             remove(storage, &place.join(MARK_FILE))?;
             sync_dir(storage, &place)?;
             let _ = storage.remove_dir(&place);
         }
     }
-    let own = [manifest::NEW_FILE_NAME, manifest::FILE_NAME, "LOCK"].map(|name| dir.join(name));
-    for path in &own {
-        remove(storage, path)?;
+    for name in [manifest::NEW_FILE_NAME, manifest::FILE_NAME] {
+        remove(storage, &dir.join(name))?;
     }
+    // As long as there is a manifest, the mark of a repair tells that it does not name everything.
+    sync_dir(storage, dir)?;
+    remove_matching(storage, &lost_dir(dir), is_kept)?;
+    remove(storage, &dir.join("LOCK"))?;
     sync_dir(storage, dir)?;
     drop(lock);
     // It stays if it has other files.

@@ -68,6 +68,7 @@ use crate::tree::wal::log::segment_number;
 pub(crate) use marks::{MARK_FILE, read_mark};
 use replay::{begin_new_log, replay};
 use survey::{Survey, survey};
+use under_repair::lost_dir;
 
 /// The maximum number of commits under way.
 const COMMITS_UNDER_WAY_MAX: usize = 1024;
@@ -105,7 +106,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     created.map_err(|e| Error::io("create", dir, e))?;
     let lock = take_lock(storage, dir)?;
     under_repair::refuse(storage, dir)?;
-    begin(dir, options, vec![lock])?.finish()
+    begin(dir, options, Some(vec![lock]))?.finish()
 }
 
 /// A database that is described, but whose log is not replayed yet.
@@ -115,12 +116,12 @@ pub(crate) struct Opening {
     began: Duration,
 }
 
-/// Opens the database, or creates it, except for its log. The caller holds the lock of its
-/// directory, or gives it to the database.
+/// Opens the database, or creates it, except for its log. The caller gives it the lock of its
+/// directory, or holds the locks of all its places.
 pub(crate) fn begin(
     dir: &Path,
     options: &OpenOptions,
-    mut locks: Vec<Box<dyn FileLock>>,
+    locks: Option<Vec<Box<dyn FileLock>>>,
 ) -> Result<Opening> {
     let storage = &options.environment.storage;
     for made in [tables_dir(dir), filters_dir(dir), log_dir(dir)] {
@@ -137,7 +138,7 @@ pub(crate) fn begin(
         State::default()
     };
     let places = marks::choose(dir, options, &state)?;
-    locks.extend(marks::prepare(&**storage, dir, &state.places, &places)?);
+    let locks = marks::prepare(&**storage, dir, &state.places, &places, locks)?;
     // The log stays where it was until a new one begins.
     state.places = Places {
         log: state.places.log,
@@ -226,17 +227,21 @@ pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn Fil
     })
 }
 
-/// Refuses a directory with tables but without a manifest: it is not a new database.
+/// Refuses a directory with tables but without a manifest: it is not a new database. A later repair
+/// would take in those that an earlier one has set aside.
 fn refuse_leftovers(storage: &dyn Storage, dir: &Path) -> Result<()> {
-    let tables = tables_dir(dir);
-    let found = storage
-        .list(&tables)
-        .map_err(|e| Error::io("list", &tables, e))?;
-    if found.iter().any(|file| table_number(&file.name).is_some()) {
-        return Err(Error::corruption(
-            "expected a manifest beside the tables, found none; `repair` makes one from the tables",
-        )
-        .at(&dir.join(manifest::FILE_NAME), None));
+    for tables in [tables_dir(dir), lost_dir(dir)] {
+        let found = match storage.list(&tables) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            found => found.map_err(|e| Error::io("list", &tables, e))?,
+        };
+        if found.iter().any(|file| table_number(&file.name).is_some()) {
+            return Err(Error::corruption(
+                "expected a manifest beside the tables, found none; `repair` makes one from the \
+                 tables",
+            )
+            .at(&dir.join(manifest::FILE_NAME), None));
+        }
     }
     Ok(())
 }

@@ -364,3 +364,33 @@ fn a_keyspace_that_was_lost_can_be_put_back() {
     let keyspace = open(&disk).existing_keyspace("keyspace-0").unwrap();
     assert_eq!(contents(&keyspace), expected);
 }
+
+/// Nothing opens a part of it, and nothing but its lock is left that cannot be destroyed again.
+#[test]
+fn a_database_under_repair_is_destroyed_as_often_as_that_is_cut_short() {
+    let (disk, _) = subject(true);
+    let image = disk.kill();
+    repair(&image);
+    for stopped in 0..image.counters().mutations {
+        let disk = disk.kill();
+        disk.crash_after(stopped);
+        let _stopped = hedgerow::repair_with(builder(&disk));
+        let disk = disk.kill();
+        if !files(&disk, "lost").contains(&"MANIFEST.before".to_owned()) {
+            continue;
+        }
+        let image = disk.kill();
+        builder(&image).destroy().unwrap();
+        assert_eq!(image.paths(), [] as [PathBuf; 0]);
+        for after in 0..image.counters().mutations {
+            let disk = disk.kill();
+            disk.crash_after(after);
+            let _killed = builder(&disk).destroy();
+            let disk = disk.kill();
+            assert!(builder(&disk).create_if_missing(false).open().is_err());
+            let _nothing_left = builder(&disk).destroy();
+            let is_lock = |path: &PathBuf| path.ends_with("LOCK");
+            assert!(disk.paths().iter().all(is_lock), "{stopped} {after}");
+        }
+    }
+}

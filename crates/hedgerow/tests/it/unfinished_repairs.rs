@@ -231,6 +231,7 @@ fn a_stopped_repair_leaves_damaged_tables_and_manifest_to_the_next() {
 /// Sees that the database is locked when a file is made or removed.
 struct Locked {
     disk: SimStorage,
+    dirs: &'static [&'static str],
     changes: AtomicU64,
 }
 
@@ -238,8 +239,10 @@ impl Watcher for Locked {
     fn before(&self, call: &str, _path: &Path) {
         if ["create", "segment", "remove"].contains(&call) {
             self.changes.fetch_add(1, Ordering::Relaxed);
-            let lock = self.disk.lock(&Path::new(DIR).join("LOCK"));
-            assert!(lock.is_err(), "expected a locked database at a {call}");
+            for dir in self.dirs {
+                let lock = self.disk.lock(&Path::new(dir).join("LOCK"));
+                assert!(lock.is_err(), "expected a lock of {dir} at a {call}");
+            }
         }
     }
 }
@@ -251,8 +254,34 @@ fn a_database_is_locked_as_long_as_it_is_repaired() {
     (KEYS..KEYS + 50).for_each(|i| put_synced(&keyspace(&db, true), i));
     let disk = disk.kill();
     damage_log(&disk, &key(KEYS + 20));
+    repair_locked(&disk, &[DIR]);
+}
+
+#[test]
+fn all_places_are_locked_as_long_as_a_database_is_repaired() {
+    let disk = SimStorage::new(1);
+    let paths = "0=/fast;1-=/slow;log=/fast".parse().unwrap();
+    let db = builder(&disk).level_paths(paths).open().unwrap();
+    let it = keyspace(&db, true);
+    (0..KEYS).for_each(|i| put_synced(&it, i));
+    it.compact::<&[u8]>(..).unwrap();
+    (KEYS..KEYS + 50).for_each(|i| put_synced(&it, i));
+    let disk = disk.kill();
+    let log = disk.paths().into_iter().find(|path| {
+        let bytes = disk.contents(path).unwrap();
+        path.starts_with("/fast/log") && bytes.windows(10).any(|it| it == key(KEYS + 20))
+    });
+    let bytes = disk.contents(log.as_ref().unwrap()).unwrap();
+    let at = bytes.windows(10).position(|it| it == key(KEYS + 20));
+    disk.flip_bit(log.unwrap(), 8 * at.unwrap() as u64).unwrap();
+    repair_locked(&disk, &[DIR, "/fast", "/slow"]);
+}
+
+/// Repairs a database with a damaged log.
+fn repair_locked(disk: &SimStorage, dirs: &'static [&'static str]) {
     let watcher = Arc::new(Locked {
         disk: disk.clone(),
+        dirs,
         changes: AtomicU64::new(0),
     });
     let environment = Environment {
@@ -260,9 +289,9 @@ fn a_database_is_locked_as_long_as_it_is_repaired() {
             disk: disk.clone(),
             watcher: watcher.clone(),
         }),
-        ..Environment::simulated(&disk, 7)
+        ..Environment::simulated(disk, 7)
     };
-    let report = hedgerow::repair_with(builder(&disk).environment(environment)).unwrap();
+    let report = hedgerow::repair_with(builder(disk).environment(environment)).unwrap();
     assert_eq!(report.missing.len(), 1, "{report:?}");
     assert!(watcher.changes.load(Ordering::Relaxed) > 10);
 }

@@ -190,23 +190,25 @@ pub(crate) fn read_mark(storage: &dyn Storage, dir: &Path) -> Result<Option<u64>
     Ok(text.and_then(|text| u64::from_str_radix(text, 16).ok()))
 }
 
-/// Creates the missing directories and their contents. The others must match the manifest. Takes
-/// their locks, since a copy of the database's own directory has the same places.
+/// Creates the missing directories and their contents. The others must match the manifest. Adds
+/// their locks to that of the database, since a copy of its own directory has the same places.
 pub(super) fn prepare(
     storage: &dyn Storage,
     root: &Path,
     known: &Places,
     places: &Places,
+    mut locks: Option<Vec<Box<dyn FileLock>>>,
 ) -> Result<Vec<Box<dyn FileLock>>> {
     check(storage, root, known, places)?;
-    let mut locks = Vec::new();
     for (number, dir) in places.all(root).filter(|(number, _)| *number > 0) {
         let create = |dir: &Path| {
             let created = storage.create_dir_all(dir);
             created.map_err(|e| Error::io("create", dir, e))
         };
         create(&dir)?;
-        locks.push(take_lock(storage, &dir)?);
+        if let Some(locks) = &mut locks {
+            locks.push(take_lock(storage, &dir)?);
+        }
         if !known.others.contains_key(&number) {
             write_mark(storage, &dir, places.others[&number].mark)?;
         }
@@ -214,7 +216,7 @@ pub(super) fn prepare(
             create(&made)?;
         }
     }
-    Ok(locks)
+    Ok(locks.unwrap_or_default())
 }
 
 /// Checks that all places that the manifest knows, and that are still needed, are there.
