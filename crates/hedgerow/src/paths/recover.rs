@@ -106,7 +106,12 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     created.map_err(|e| Error::io("create", dir, e))?;
     let lock = take_lock(storage, dir)?;
     under_repair::refuse(storage, dir)?;
-    begin(dir, options, Some(vec![lock]))?.finish()
+    let engine = begin(dir, options, Some(vec![lock]))?.finish()?;
+    for partition in engine.catalog.load().partitions.values() {
+        background::tune_and_settle(&engine, partition);
+    }
+    engine.events.tell_all();
+    Ok(engine)
 }
 
 /// A database that is described, but whose log is not replayed yet.
@@ -161,7 +166,8 @@ pub(crate) fn begin(
 }
 
 impl Opening {
-    /// Replays the log.
+    /// Replays the log. Merges nothing below level 0: a merge under a repair would drop deletes of
+    /// what tables in `lost` still have, and the next repair merges those again.
     pub(crate) fn finish(self) -> Result<Arc<Engine>> {
         let (engine, survey) = (self.engine, self.survey);
         let operations = replay(&engine, &survey)
@@ -173,10 +179,6 @@ impl Opening {
             operations,
             took: engine.environment.clock.now().saturating_sub(self.began),
         });
-        for partition in engine.catalog.load().partitions.values() {
-            background::tune_and_settle(&engine, partition);
-        }
-        engine.events.tell_all();
         Ok(engine)
     }
 }
