@@ -135,7 +135,8 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     // From here on the database is changed, and only a repair opens it.
     set_aside(storage, (&dir, &places), &old)?;
     let mut report = RepairReport::default();
-    let found = tables::find(storage, &places, &old, &mut report)?;
+    let known = (&old.known, old.is_whole);
+    let found = tables::find(storage, &places, known, &mut report)?;
     if !old.is_merged {
         let tables = &found.readable;
         rebuild((&dir, &options), &places, &old, tables, &mut report)?;

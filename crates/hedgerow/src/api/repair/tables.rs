@@ -8,7 +8,6 @@ use std::sync::Arc;
 use hedgerow_io::{ReadMode, Storage};
 
 use super::RepairReport;
-use super::old_manifest::OldManifest;
 use crate::base::durable::sync_dir;
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -185,25 +184,24 @@ fn check_not_taken(storage: &dyn Storage, table: &Path, to: &Path) -> Result<()>
 }
 
 /// Opens and checks every table that was set aside. Tables of trees that are gone are passed over.
+/// `is_whole` says that no edit of the manifest is lost, which `known` comes from.
 pub(super) fn find(
     storage: &dyn Storage,
     places: &[PathBuf],
-    old: &OldManifest,
+    (known, is_whole): (&State, bool),
     report: &mut RepairReport,
 ) -> Result<Found> {
     let mut found = Found::default();
-    let known = &old.known;
     for path in set_aside_in(storage, places)? {
         let facts = facts(storage, &path)?;
         let described = number_of(&path).and_then(|id| known.table(TableId(id)));
         let meta = facts.as_ref().or(described);
         let kept = kept_names(storage, &path)?;
-        let is_put_back = !kept.is_empty();
-        if meta.is_some_and(|meta| is_gone(meta, old, is_put_back)) {
-            // Only a whole manifest is sure of it.
-            found
-                .needless
-                .extend((old.is_whole && !is_put_back).then_some(path));
+        // A kept table may have been all that an earlier repair found of a keyspace, and this one a
+        // copy that was put back.
+        let is_sure = is_whole && kept.is_empty();
+        if meta.is_some_and(|meta| is_gone(meta, known, is_sure)) {
+            found.needless.extend(is_sure.then_some(path));
             continue;
         }
         match open_whole(storage, &path, known) {
@@ -304,14 +302,12 @@ fn kept_names(storage: &dyn Storage, path: &Path) -> Result<Vec<String>> {
     Ok(kept)
 }
 
-/// Returns true if the tree of a table is gone. Its keyspace was cleared and has another one, or it
-/// was dropped. An earlier repair may not have known the keyspace, if it could not read the table.
-/// Then it kept the damaged table, and this one was put back.
-fn is_gone(meta: &TableMeta, old: &OldManifest, is_put_back: bool) -> bool {
-    let known = &old.known;
+/// Returns true if the tree of a table is gone. Its keyspace was cleared and has another one; or it
+/// was dropped, if it is sure that all keyspaces are known.
+fn is_gone(meta: &TableMeta, known: &State, is_sure: bool) -> bool {
     match known.keyspaces.contains_key(&KeyspaceId(meta.keyspace)) {
         true => !known.trees.contains_key(&PartitionId(meta.partition)),
-        false => old.is_whole && !is_put_back && meta.keyspace < known.next_keyspace,
+        false => is_sure && meta.keyspace < known.next_keyspace,
     }
 }
 
