@@ -41,7 +41,7 @@ mod tables;
 
 use guessing::{guess_unknown, replace_cleared};
 use old_manifest::OldManifest;
-use replayed_log::{KeysInLog, last_before, log_start, partitions_in_log};
+use replayed_log::{KeysInLog, last_before, log_is_there, log_start, partitions_in_log};
 use tables::FoundTable;
 pub use tables::Missing;
 
@@ -125,6 +125,10 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     // The next opening may assign others.
     options.level_paths = None;
     let places: Vec<PathBuf> = old.known.places.all(&dir).map(|(_, dir)| dir).collect();
+    // It may have lost its last edits as a whole, though no crash does that. Then it names tables or
+    // segments that are gone, and what it does not name may be the only copy.
+    old.is_whole &= tables::are_there(storage, &places, &old.known)?
+        && log_is_there(&old.known, storage, &dir)?;
     let others = places[1..].iter().map(|place| take_lock(storage, place));
     let _others = others.collect::<Result<Vec<_>>>()?;
     let facts = tables::all_facts(storage, &places)?;

@@ -465,7 +465,7 @@ fn garbage_files_are_refused_or_ignored() {
 
 /// Start and end of each record: docs/format says that the header of the file has 32 bytes, that
 /// of a record 12, with the payload's size first.
-fn manifest_records(manifest: &[u8]) -> Vec<(usize, usize)> {
+pub(crate) fn manifest_records(manifest: &[u8]) -> Vec<(usize, usize)> {
     let (mut records, mut at) = (Vec::new(), 32);
     while let Some(size) = manifest.get(at..at + 4) {
         let end = at + 12 + u32::from_le_bytes(size.try_into().unwrap()) as usize;

@@ -8,6 +8,7 @@ use hedgerow::io::Storage;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{Design, Layout, inspect};
 
+use crate::corruption::manifest_records;
 use crate::repair::{
     KEYS, damaged, keyspace, pages, remove_manifest, repair, subject, table as first_table,
 };
@@ -16,6 +17,7 @@ use crate::support::{
 };
 
 const LOST: &str = "/db/lost";
+const MANIFEST: &str = "/db/MANIFEST";
 
 /// Recovery fills level 0 while it replays the log, and merges runs there. The deletes are of keys
 /// below all those that were written before, so nothing in level 0 is older.
@@ -286,6 +288,47 @@ fn a_merged_table_that_the_manifest_does_not_name_is_removed() {
     let keyspace = open(&disk).existing_keyspace("it").unwrap();
     assert_eq!(contents(&keyspace), expected);
     assert_eq!(files(&disk, "lost"), [""; 0]);
+}
+
+/// It looks whole, but does not name the newest tables, which have the only copy of their entries.
+#[test]
+fn a_repair_of_a_manifest_that_lost_its_last_edits_keeps_all_tables() {
+    let disk = SimStorage::new(1);
+    let db = builder(&disk).log_segment_bytes(4 << 10).open().unwrap();
+    let it = keyspace(&db, true);
+    let mut expected = Contents::new();
+    let mut named = 0;
+    for round in 0..6 {
+        for i in 0..100 {
+            it.put(key(i), value(i + round)).unwrap();
+            expected.insert(key(i), value(i + round));
+        }
+        it.delete(key(round)).unwrap();
+        expected.remove(&key(round));
+        match round % 2 {
+            0 => it.flush().unwrap(),
+            _ => it.compact::<&[u8]>(..).unwrap(),
+        }
+        if round == 0 {
+            named = disk.contents(MANIFEST).unwrap().len();
+        }
+    }
+    db.close().unwrap();
+    drop(it);
+    let manifest = disk.contents(MANIFEST).unwrap();
+    let mut repaired = 0;
+    for (cut, _) in manifest_records(&manifest) {
+        let image = disk.kill();
+        image.set_contents(MANIFEST, &manifest[..cut]).unwrap();
+        if cut < named || builder(&image).open().is_ok() {
+            continue;
+        }
+        repair(&image);
+        let keyspace = open(&image).existing_keyspace("it").unwrap();
+        assert!(contents(&keyspace) == expected, "cut at {cut}");
+        repaired += 1;
+    }
+    assert!(repaired > 2, "{repaired} of {named}");
 }
 
 #[test]

@@ -15,17 +15,27 @@ use crate::tree::wal::log::{segment_name, segment_number};
 use crate::tree::wal::record::{RecordHeader, SEGMENT_HEADER_BYTES};
 use crate::tree::wal::segment_reader::SegmentReader;
 
+/// Returns true if there is the segment with which the log begins, by the manifest.
+pub(super) fn log_is_there(known: &State, storage: &dyn Storage, dir: &Path) -> Result<bool> {
+    let log = log_dir(&known.places.log_root(dir));
+    Ok(numbers(storage, &log)?.contains(&known.log_start))
+}
+
+fn numbers(storage: &dyn Storage, log: &Path) -> Result<BTreeSet<u32>> {
+    let names = tables::names(storage, log)?;
+    Ok(names.iter().filter_map(|it| segment_number(it)).collect())
+}
+
 /// The first segment to replay: the one that a whole manifest names, if it is there. Otherwise the
 /// first of the newest segments that follow one another as one log.
 pub(super) fn log_start(old: &OldManifest, storage: &dyn Storage, dir: &Path) -> Result<u32> {
     let known = &old.known;
-    let log = log_dir(&known.places.log_root(dir));
-    let names = tables::names(storage, &log)?;
-    let numbers: BTreeSet<u32> = names.iter().filter_map(|it| segment_number(it)).collect();
     // Also if a later segment is missing: recovery refuses the log there.
-    if numbers.contains(&known.log_start) && old.is_whole {
+    if old.is_whole {
         return Ok(known.log_start);
     }
+    let log = log_dir(&known.places.log_root(dir));
+    let numbers = numbers(storage, &log)?;
     let named = numbers.get(&known.log_start).copied().unwrap_or(0);
     let mut start = numbers.last().copied().unwrap_or(0);
     while start > named && numbers.contains(&(start - 1)) && !begins_log(storage, &log, start)? {

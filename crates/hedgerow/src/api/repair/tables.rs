@@ -1,5 +1,6 @@
 //! The tables that a repair finds: whole tables, and the readable parts of damaged ones.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -152,6 +153,19 @@ fn moves(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<(PathBuf, Path
     Ok(moves)
 }
 
+/// Returns true if there is every table that a state names, also a damaged one that is kept.
+pub(super) fn are_there(storage: &dyn Storage, places: &[PathBuf], state: &State) -> Result<bool> {
+    let mut numbers = BTreeSet::new();
+    for place in places {
+        for dir in [tables_dir(place), lost_dir(place)] {
+            let names = names(storage, &dir)?;
+            numbers.extend(names.iter().filter_map(|name| number_in(name)));
+        }
+    }
+    let mut named = state.trees.values().flat_map(|tree| tree.tables.keys());
+    Ok(named.all(|table| numbers.contains(&table.0)))
+}
+
 /// Removes the tables with numbers from `first` on that a whole manifest does not name, as an
 /// opening does: they were not finished, or merges have left them.
 pub(super) fn remove_unnamed(
@@ -266,8 +280,7 @@ pub(super) fn next_number(storage: &dyn Storage, places: &[PathBuf]) -> Result<u
     let mut next = 0;
     for lost in places.iter().map(|place| lost_dir(place)) {
         for name in names(storage, &lost)? {
-            let number = table_number(name.split_once(DAMAGED).map_or(&*name, |(name, _)| name));
-            next = next.max(number.map_or(0, |number| number + 1));
+            next = next.max(number_in(&name).map_or(0, |number| number + 1));
         }
     }
     Ok(next)
@@ -287,6 +300,11 @@ pub(super) fn put_away(storage: &dyn Storage, found: &Found, now: &State) -> Res
         .try_for_each(|path| remove_left(storage, path))?;
     let mut kept = found.kept.iter();
     kept.try_for_each(|(from, to)| rename(storage, from, to))
+}
+
+/// The number of a table, also of a damaged one that is kept.
+fn number_in(name: &str) -> Option<u64> {
+    table_number(name.split_once(DAMAGED).map_or(name, |(name, _)| name))
 }
 
 fn number_of(table: &Path) -> Option<u64> {
