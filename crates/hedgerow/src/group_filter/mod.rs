@@ -135,7 +135,8 @@ pub(crate) trait TableBuilder: Send {
     fn memory_bytes(&self) -> usize;
 
     /// Writes the filter of a table that will be in a level. It answers for one run, which the edit
-    /// that brings the table will name. `None` if the table has no keys.
+    /// that brings the table will name, as long as the run has no other table. `None` if the table
+    /// has no keys.
     fn finish(
         self: Box<Self>,
         cx: &Context<'_>,
@@ -190,7 +191,7 @@ impl TreeFilters {
     }
 
     /// Gives the groups of the tables that an edit brings the filters of these tables.
-    fn put(&self, version: &mut Version, edit: &TreeEdit) {
+    fn put<T: Facts<Filters = GroupFilters>>(&self, version: &mut Shape<T>, edit: &TreeEdit) {
         let mut fresh = lock(&self.fresh);
         for (place, meta) in &edit.added {
             let Some(mut filter) = fresh.remove(&meta.id) else {
