@@ -34,6 +34,7 @@ pub(super) fn run(arguments: &Arguments, report: &mut Report<'_>) -> Result<(), 
         FilterContents::Cluster(cluster) => {
             ("cluster", cluster_text(cluster), cluster_object(cluster))
         }
+        _ => ("filter", String::new(), json!({})),
     };
     let path = shown(filter.path.as_os_str().as_encoded_bytes());
     let text = format!(

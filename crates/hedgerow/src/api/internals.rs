@@ -221,7 +221,12 @@ pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
 /// Any error of the bytes.
 pub fn cluster(bytes: &[u8]) -> Result<()> {
     let disk = disk_with(bytes);
-    let file = Framed::open(&disk, Path::new(PATH), TableId(FILTER_SEED))?;
+    let file = Framed::open(
+        &disk,
+        ReadMode::default(),
+        Path::new(PATH),
+        TableId(FILTER_SEED),
+    )?;
     let paged = cluster::checked(&file)?;
     let cluster = if paged.stripes().is_empty() {
         paged

@@ -179,10 +179,21 @@ impl Framed {
     ///
     /// # Errors
     /// `Io`; `Corruption`; `FormatVersion` if a later version wrote it.
-    pub(crate) fn open(storage: &dyn Storage, path: &Path, number: TableId) -> Result<Framed> {
-        let opened = storage.open(path, ReadMode::Pread);
+    pub(crate) fn open(
+        storage: &dyn Storage,
+        mode: ReadMode,
+        path: &Path,
+        number: TableId,
+    ) -> Result<Framed> {
+        let opened = storage.open(path, mode);
         let file = opened.map_err(|e| Error::io("open", path, e))?;
         Framed::read(file, path, number).map_err(|e| e.at(path, None))
+    }
+
+    /// Opens a file of a database in the database's mode.
+    pub(super) fn open_for(context: &TableContext, file: &PagedFile) -> Result<Framed> {
+        let storage = &*context.storage;
+        Framed::open(storage, context.read_mode, file.path(), file.id())
     }
 
     fn read(file: Arc<dyn RandomRead>, path: &Path, number: TableId) -> Result<Framed> {
@@ -230,10 +241,9 @@ impl Framed {
 /// Checks a whole file. Returns false if it is gone: another process that has the database open for
 /// writing removes files that it does not need.
 pub(crate) fn verify(file: &PagedFile) -> Result<bool> {
-    let storage = &*file.context().storage;
-    let opened = Framed::open(storage, file.path(), file.id());
-    match opened.and_then(|it| it.check()) {
-        Err(_) if storage.size(file.path()).is_err() => Ok(false),
+    let context = file.context();
+    match Framed::open_for(context, file).and_then(|it| it.check()) {
+        Err(_) if context.storage.size(file.path()).is_err() => Ok(false),
         checked => checked.map(|_| true),
     }
 }
@@ -248,16 +258,16 @@ struct Tail {
 
 impl Tail {
     fn decode(bytes: &[u8], number: TableId) -> Result<Tail> {
-        let mut reader = ByteReader::new(bytes);
+        // A later version may have other kinds.
+        let mut reader = ByteReader::new(unsealed(bytes, place(number.0, u64::MAX))?);
         let pages = reader.u32("pages")?;
         let description_bytes = reader.u64("bytes of the description")?;
         let version = reader.u32("version")?;
+        check_version("a filter", VERSION, version)?;
         let magic = reader.take(size_of::<Magic>(), "magic")?;
         let kind = KINDS.into_iter().find(|kind| kind.magic() == *magic);
         let kind =
             kind.ok_or_else(|| Error::corruption("expected a file of a filter, found another"))?;
-        unsealed(bytes, place(number.0, u64::MAX))?;
-        check_version("a filter", VERSION, version)?;
         Ok(Tail {
             pages,
             description_bytes,

@@ -108,6 +108,7 @@ pub(crate) type FoundFile = (Arc<PagedFile>, Framed);
 
 /// The contents of a file of a filter over several runs, by its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FilterContents {
     /// A multi-level cuckoo filter.
     MultiLevelCuckoo(CuckooContents),
@@ -200,6 +201,10 @@ impl TreeFilters {
             let level = version.levels.get_mut(usize::from(place.level));
             if let Some(group) = level.and_then(|it| it.group_mut(place.group as usize)) {
                 filter.runs = [place.run].into();
+                // It knows no other table of the run.
+                if group.run(place.run).is_none_or(|run| run.tables.len() > 1) {
+                    filter.forget(place.run);
+                }
                 group.filters.probes.push(filter);
             }
         }
@@ -265,8 +270,7 @@ impl Found {
                 continue;
             };
             let mut file = filter_file(context, TableId(number), dir.join(&entry.name));
-            let opened = Framed::open(&*context.storage, file.path(), file.id());
-            if let Ok(framed) = opened {
+            if let Ok(framed) = Framed::open_for(context, &file) {
                 file.set_bytes(entry.bytes);
                 let of_tree = found.0.entry((framed.owner, framed.kind.magic()));
                 of_tree.or_default().push((Arc::new(file), framed));

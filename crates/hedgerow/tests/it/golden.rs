@@ -420,6 +420,7 @@ fn formats(dir: &Path) -> BTreeSet<String> {
             let filter = match GroupFilter::open(&storage, &path).unwrap().contents {
                 FilterContents::MultiLevelCuckoo(_) => "filter over runs mlcf",
                 FilterContents::Cluster(_) => "filter over runs cluster",
+                other => panic!("expected a known kind of filter, found {other:?}"),
             };
             found.insert(filter.to_owned());
         }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hedgerow_io::Storage;
+use hedgerow_io::{ReadMode, Storage};
 
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
@@ -43,7 +43,7 @@ impl GroupFilter {
                 "expected a filter named by ten digits and `.filter`, found `{name}`"
             ))
         })?;
-        let file = Framed::open(storage, path, TableId(number))?;
+        let file = Framed::open(storage, ReadMode::default(), path, TableId(number))?;
         Ok(GroupFilter {
             path: path.to_path_buf(),
             number,

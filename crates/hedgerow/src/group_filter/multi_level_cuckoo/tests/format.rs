@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use hedgerow_io::ReadMode;
 use hedgerow_io::sim::SimStorage;
 
 use super::*;
@@ -140,7 +141,7 @@ fn file() -> Vec<u8> {
 fn decode_file(bytes: &[u8], number: u64) -> Result<(Coverage, MultiLevelCuckoo)> {
     let (disk, path) = (SimStorage::new(0), Path::new("/file"));
     disk.set_contents(path, bytes).unwrap();
-    let file = Framed::open(&disk, path, TableId(number))?;
+    let file = Framed::open(&disk, ReadMode::default(), path, TableId(number))?;
     let coverage = Coverage::decode(&file.description)?;
     let filter = stored::read(&file, &coverage)?;
     Ok((coverage, filter))
