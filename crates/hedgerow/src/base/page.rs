@@ -20,6 +20,9 @@ pub(crate) const PAGE_OVERHEAD_BYTES: usize = PAGE_HEADER_BYTES + TRAILER_BYTES 
 /// Memory that is not shared yet. It is zeroed and begins at a cache line.
 pub(crate) type Buffer = PageMut;
 
+/// The most bytes of a buffer, which counts its memory in 32 bits.
+pub(crate) const BUFFER_BYTES_MAX: usize = u32::MAX as usize - PAGE_HEADER_BYTES;
+
 /// Prefetches the cache line of byte `at`; does nothing past the end.
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8], at: usize) {

@@ -15,7 +15,9 @@ use crate::base::codec::checksum;
 use crate::base::codec::compress;
 use crate::base::entry::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::base::error::{Error, Result};
-use crate::base::page::{Handle, Page, PageId, PageSource, TRAILER_BYTES, TableId};
+use crate::base::page::{
+    BUFFER_BYTES_MAX, Handle, Page, PageId, PageSource, TRAILER_BYTES, TableId,
+};
 
 use super::block_based::short_keys;
 use super::block_based::short_keys::SHORT_KEYS;
@@ -184,7 +186,7 @@ fn check_range(file: &dyn RandomRead, path: &Path, offset: u64, bytes: usize) ->
     Ok(())
 }
 
-/// Reads `bytes` bytes after a check that the file has them.
+/// Reads `bytes` bytes after a check that the file has them and that a buffer can hold them.
 pub(crate) fn read_range(
     file: &dyn RandomRead,
     path: &Path,
@@ -192,6 +194,12 @@ pub(crate) fn read_range(
     bytes: usize,
 ) -> Result<PageMut> {
     check_range(file, path, offset, bytes)?;
+    if bytes > BUFFER_BYTES_MAX {
+        let error = Error::corruption(format!(
+            "expected at most {BUFFER_BYTES_MAX} bytes, found {bytes}"
+        ));
+        return Err(error.at(path, Some(offset)));
+    }
     let mut buffer = PageMut::allocate(bytes);
     file.read_at(offset, &mut buffer)
         .map_err(|e| Error::io("read", path, e).at_offset(offset))?;
@@ -201,6 +209,7 @@ pub(crate) fn read_range(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::ErrorKind;
     use crate::base::options::Compression;
     use crate::base::page::PageClass;
 
@@ -212,6 +221,29 @@ mod tests {
                 bytes: bytes as u32,
             },
             class: PageClass::Data,
+        }
+    }
+
+    /// A file that claims to have a size.
+    #[derive(Debug)]
+    struct Claims(u64);
+
+    impl RandomRead for Claims {
+        fn bytes(&self) -> u64 {
+            self.0
+        }
+
+        fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_range_that_no_buffer_can_count_is_refused() {
+        for bytes in [BUFFER_BYTES_MAX + 1, usize::MAX / 2, usize::MAX] {
+            let read = read_range(&Claims(u64::MAX), Path::new("/file"), 0, bytes);
+            let error = read.expect_err("too many bytes");
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
         }
     }
 
