@@ -248,7 +248,11 @@ impl Drop for PagedFile {
             .push(Obsolete {
                 id: self.id,
                 path,
-                cached_bytes_max: self.bytes,
+                // The cache has no pages of a file that nobody opened.
+                cached_bytes_max: self.opened.get().map_or(0, |_| self.bytes),
             });
     }
 }
+
+#[cfg(test)]
+mod tests;
