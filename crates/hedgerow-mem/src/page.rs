@@ -215,7 +215,8 @@ unsafe fn free(start: NonNull<Header>) {
     // SAFETY: the header is valid until now, and nobody reads it again.
     let header = unsafe { start.read() };
     match header.pool {
-        Some(pool) => pool.give_back(header.slab, start.cast()),
+        // SAFETY: the page was begun in a slot of this pool, which nobody uses any more.
+        Some(pool) => unsafe { pool.give_back(header.slab, start.cast()) },
         // SAFETY: a page without a pool is a chunk of this size, which nobody uses any more.
         None => drop(unsafe { Chunk::from_start(start.cast(), header.memory_bytes as usize) }),
     }

@@ -179,8 +179,12 @@ impl Slabs {
         chosen
     }
 
-    /// Takes back a slot that was taken, to which nobody refers any more.
-    pub(crate) fn give_back(&self, slab: SlabId, start: NonNull<u8>) {
+    /// Takes back a slot.
+    ///
+    /// # Safety
+    /// `slab` and `start` must be those of a slot that was taken from these slabs and not given
+    /// back since. Nobody may refer to its memory any more: the next page gets it, or the system.
+    pub(crate) unsafe fn give_back(&self, slab: SlabId, start: NonNull<u8>) {
         let mut classes = self.lock();
         let class = &mut classes[slab.class()];
         let place = &mut class.slabs[slab.index()];
