@@ -39,6 +39,8 @@ pub(super) fn sample_ranks(bits: Bits<'_>, count: usize) -> Vec<usize> {
     ranks.collect()
 }
 
+/// The number of samples of `blocks` blocks, which have two bits each: one sample for each
+/// [`SAMPLE_BITS`] bits, rounded up.
 pub(super) fn samples_for(blocks: usize) -> usize {
     (2 * blocks).div_ceil(SAMPLE_BITS)
 }

@@ -20,7 +20,8 @@ pub(super) fn sample_shift(blocks: usize, groups: usize) -> u32 {
     (blocks / groups.max(1)).max(1).ilog2().clamp(4, 6)
 }
 
-/// The number of samples of the routes of this many blocks.
+/// The number of samples of the routes of `blocks` blocks: one for each `2^sample_shift` blocks,
+/// rounded up.
 pub(super) fn samples_for(blocks: usize, sample_shift: u32) -> usize {
     blocks.div_ceil(1 << sample_shift)
 }
