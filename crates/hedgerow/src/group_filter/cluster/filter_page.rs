@@ -160,26 +160,13 @@ impl<'a> Decoded<'a> {
     /// Hands over the filters of each stripe, and their columns.
     pub(super) fn for_each(
         &self,
-        mut each: impl FnMut(usize, Range<u64>, Filters<'a>) -> Result<()>,
+        each: impl FnMut(usize, Range<u64>, Filters<'a>) -> Result<()>,
     ) -> Result<()> {
-        let (mut lengths, mut filters) = (self.lengths, self.filters);
-        for part in self.parts() {
-            let (stripe, columns) = part?;
-            let mine;
-            (mine, lengths) = lengths
-                .split_at_checked((columns.end - columns.start) as usize)
-                .ok_or_else(|| too_short(self.lengths.len()))?;
-            let bytes;
-            (bytes, filters) = filters
-                .split_at_checked(sum(mine))
-                .ok_or_else(|| too_short(self.filters.len()))?;
-            let mine = Filters {
-                lengths: mine,
-                bytes,
-            };
-            each(stripe, columns, mine)?;
-        }
-        Ok(())
+        let filters = Filters {
+            lengths: self.lengths,
+            bytes: self.filters,
+        };
+        filters.divide(self.parts(), each)
     }
 }
 
@@ -191,6 +178,27 @@ pub(super) struct Filters<'a> {
 }
 
 impl<'a> Filters<'a> {
+    /// Hands over the filters of each stripe, given the stripes and their columns.
+    pub(super) fn divide(
+        self,
+        stripes: impl Iterator<Item = Result<(usize, Range<u64>)>>,
+        mut each: impl FnMut(usize, Range<u64>, Filters<'a>) -> Result<()>,
+    ) -> Result<()> {
+        let mut rest = self;
+        for stripe in stripes {
+            let (stripe, columns) = stripe?;
+            let (lengths, bytes);
+            (lengths, rest.lengths) = { rest.lengths }
+                .split_at_checked((columns.end - columns.start) as usize)
+                .ok_or_else(|| too_short(self.lengths.len()))?;
+            (bytes, rest.bytes) = { rest.bytes }
+                .split_at_checked(sum(lengths))
+                .ok_or_else(|| too_short(self.bytes.len()))?;
+            each(stripe, columns, Filters { lengths, bytes })?;
+        }
+        Ok(())
+    }
+
     /// The filters behind the first `count`.
     pub(super) fn skip(self, count: usize) -> Filters<'a> {
         let (skipped, lengths) = self.lengths.split_at(count.min(self.lengths.len()));

@@ -222,24 +222,13 @@ impl Stretches {
         &'a self,
         extent: &Extent,
         stripes: &[Stripe],
-        mut each: impl FnMut(usize, Range<u64>, Filters<'a>) -> Result<()>,
+        each: impl FnMut(usize, Range<u64>, Filters<'a>) -> Result<()>,
     ) -> Result<()> {
         let bytes = self.stretch(extent.page).unwrap_or_default();
         let parts = self.parts(*extent, stripes);
-        let (mut lengths, mut filters) = divided(bytes, parts.clone())?;
-        for (number, _, columns) in parts {
-            let (mine, here);
-            (mine, lengths) = lengths.split_at((columns.end - columns.start) as usize);
-            (here, filters) = filters
-                .split_at_checked(sum(mine))
-                .ok_or_else(|| too_short(bytes.len()))?;
-            let filters = Filters {
-                lengths: mine,
-                bytes: here,
-            };
-            each(number, columns, filters)?;
-        }
-        Ok(())
+        let (lengths, bytes) = divided(bytes, parts.clone())?;
+        let parts = parts.map(|(number, _, columns)| Ok((number, columns)));
+        Filters { lengths, bytes }.divide(parts, each)
     }
 }
 
