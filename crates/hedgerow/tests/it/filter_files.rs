@@ -182,6 +182,52 @@ fn little_is_written_while_a_database_is_open() {
     check_files(&disk, &db);
 }
 
+/// A closed database with one filter over two runs, which takes more than a mebibyte.
+fn closed_with_a_large_filter(keys: u64) -> SimStorage {
+    let disk = SimStorage::new(8);
+    let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
+    let design = Design {
+        policy: "0=runs:4;1=tiering:4".parse().unwrap(),
+        filter: "mlcf:24".parse().unwrap(),
+        memtable_bytes: Some(16 << 20),
+        ..Design::default()
+    };
+    let keyspace = db.keyspace_with("large", Layout::sorted(), design).unwrap();
+    for i in 0..keys {
+        keyspace.put(key(i), b"").unwrap();
+        if i == keys / 2 {
+            keyspace.flush().unwrap();
+        }
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    assert!(db.stats().memory.filters > 1 << 20);
+    drop(keyspace);
+    db.close().unwrap();
+    disk
+}
+
+/// The budget of an opening holds for the filters that an earlier one had memory for.
+#[test]
+fn filters_that_do_not_fit_the_memory_are_not_read() {
+    const KEYS: u64 = 250_000;
+    let disk = closed_with_a_large_filter(KEYS);
+    for read_only in [true, false] {
+        let db = builder(&disk).read_only(read_only).open().unwrap();
+        let keyspace = db.existing_keyspace("large").unwrap();
+        if !read_only {
+            keyspace.wait_until_merged().unwrap();
+        }
+        for i in (0..KEYS).step_by(1000) {
+            assert!(keyspace.get(key(i)).unwrap().is_some(), "{i}");
+        }
+        let memory = db.stats().memory;
+        assert!(memory.filters < 1 << 19, "{memory:?}");
+        assert!(memory.total() <= 1 << 20, "{memory:?}");
+        assert_eq!(files(&disk, "filters").len(), usize::from(read_only));
+    }
+}
+
 /// Many keys in few runs: some filters are written before the database is closed.
 #[test]
 fn large_runs_have_their_filters_written_at_once() {

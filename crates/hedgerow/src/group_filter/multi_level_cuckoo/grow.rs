@@ -29,7 +29,6 @@ use std::sync::Arc;
 
 use crate::base::entry::RunId;
 use crate::base::error::Result;
-use crate::base::options::Residency;
 use crate::base::page::TableId;
 use crate::base::runtime::lock;
 use crate::design::in_force::DesignInForce;
@@ -38,7 +37,7 @@ use crate::group_filter::{self, Change, Context, GroupProbe, Step, Version};
 use crate::table::Table;
 use crate::table::filter::Probe;
 
-use super::kept::{Counted, NoPages, Stored, counted};
+use super::kept::{Counted, NoPages, Stored, counted, has_memory};
 use super::{Mode, MultiLevelCuckoo, Sizing, hash_of};
 
 /// Fingerprints get shorter, down to this, while a filter takes more than half of the free memory
@@ -228,12 +227,10 @@ impl Addition {
     /// other filters. Then it gets shorter fingerprints, and then it leaves out the oldest runs.
     /// `None` if not even the newest run fits.
     pub(super) fn fitted(mut self, cx: &Context<'_>) -> Option<Addition> {
-        let is_resident = cx.design.design.residency == Residency::Resident;
-        let has_memory = |bytes| is_resident || cx.tables.memory.has_room_for_shared_filter(bytes);
         // A filter may be impossible at this size.
         let fits = |sizing: &Sizing, times| {
             let bytes = sizing.memory_bytes();
-            bytes.is_some_and(|bytes| has_memory(times * bytes))
+            bytes.is_some_and(|bytes| has_memory(cx, times * bytes))
         };
         if let Some(base) = self.base.as_ref().and_then(counted) {
             if !self.is_tight || fits(&self.larger(&base.filter, self.keys), 1) {

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
+use crate::base::options::Residency;
 use crate::base::page::{Page, PageId, PageSource, Step};
-use crate::group_filter::GroupProbe;
+use crate::group_filter::{Context, GroupProbe};
 use crate::table::filter::{Probe, RunMask};
 use crate::table::memory::Memory;
 use crate::table::paged_file::PagedFile;
@@ -54,6 +55,12 @@ impl Probe for Counted {
     fn memory_bytes(&self) -> usize {
         self.filter.memory_bytes()
     }
+}
+
+/// True if filters of `bytes` bytes more may be in memory.
+pub(super) fn has_memory(cx: &Context<'_>, bytes: u64) -> bool {
+    let is_resident = cx.design.design.residency == Residency::Resident;
+    is_resident || cx.tables.memory.has_room_for_shared_filter(bytes)
 }
 
 /// The filter in a probe, if it is of this kind.

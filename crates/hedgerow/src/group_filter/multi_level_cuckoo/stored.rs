@@ -24,7 +24,7 @@ use crate::table::Table;
 use crate::table::paged_file::PagedFile;
 
 use super::coverage::Coverage;
-use super::kept::{Counted, NoPages, Stored, counted};
+use super::kept::{Counted, NoPages, Stored, counted, has_memory};
 use super::{Mode, MultiLevelCuckoo};
 
 pub(super) const MAGIC: Magic = *b"hedgeflt";
@@ -134,7 +134,8 @@ fn write(
 
 // ---- reading ----
 
-/// Gives the groups of a tree the filters of these files.
+/// Gives the groups of a tree the filters of these files, as long as the memory has room: it may be
+/// less than that of the process that wrote them.
 pub(super) fn attach(cx: &Context<'_>, version: &mut Version, found: Vec<FoundFile>) {
     let found = found.into_iter();
     let known = found.filter_map(|it| Some((Coverage::decode(&it.1.description).ok()?, it)));
@@ -150,7 +151,9 @@ pub(super) fn attach(cx: &Context<'_>, version: &mut Version, found: Vec<FoundFi
         });
         let Some(group) = group else { continue };
         let names = coverage.runs.iter().map(|run| run.0);
-        if let Ok(filter) = read(&framed, &coverage) {
+        if has_memory(cx, framed.body_bytes)
+            && let Ok(filter) = read(&framed, &coverage)
+        {
             let stored = Stored {
                 file: Some(file),
                 unwritten_bytes: 0,
