@@ -47,7 +47,11 @@ pub(crate) fn make(engine: &Arc<Engine>, dir: &Path) -> Result<()> {
         }
         for file in group_filter::files(&tree.version) {
             let name = file.path().file_name().unwrap_or_default();
-            link_or_copy(storage, file.path(), &filters.join(name))?;
+            match link_or_copy(storage, file.path(), &filters.join(name)) {
+                // It is a cache: the copy builds the filter again.
+                Err(error) if error.is_not_found() => {}
+                copied => copied?,
+            }
         }
     }
     for made in [&tables, &filters] {

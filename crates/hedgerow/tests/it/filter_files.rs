@@ -1,8 +1,10 @@
 //! Filters over several runs are kept in files; a file is a cache, whose loss or damage nobody
 //! notices but by the time that opening takes.
 
-use hedgerow::io::Environment;
+use std::time::Duration;
+
 use hedgerow::io::sim::{Fault, OpClass, SimStorage};
+use hedgerow::io::{Environment, Storage};
 use hedgerow::{Compression, Db, Design, ErrorKind, Keyspace, Layout, Residency};
 
 use crate::support::{Contents, DIR, builder, contents, files, key, kind, open, value};
@@ -260,6 +262,66 @@ fn a_checkpoint_has_the_filters() {
     assert_eq!(contents(&keyspace), expected);
     assert_eq!(copy.verify().unwrap().filters, db.verify().unwrap().filters);
     assert_eq!(kind(db.checkpoint("/copy")), ErrorKind::InvalidArgument);
+}
+
+/// A file is a cache: somebody may remove it while the database is open.
+#[test]
+fn a_checkpoint_is_without_the_filters_that_are_gone() {
+    let (disk, expected) = closed();
+    let db = open(&disk);
+    let names = files(&disk, "filters");
+    disk.remove(path(&names[0]).as_ref()).unwrap();
+    assert_eq!(db.verify().unwrap().filters as usize, names.len() - 1);
+    db.checkpoint("/copy").unwrap();
+    let copy = read_only(&disk.kill(), "/copy");
+    let keyspace = copy.existing_keyspace("shared").unwrap();
+    assert_eq!(contents(&keyspace), expected);
+    assert_eq!(copy.verify().unwrap().filters as usize, names.len() - 1);
+}
+
+/// Files of another database have the numbers of tables and of runs that are here, too. The seed of
+/// the hashes tells them apart.
+#[test]
+fn files_of_another_database_are_removed() {
+    let (other, _) = closed();
+    let disk = SimStorage::new(9);
+    let environment = Environment::simulated(&disk, 7);
+    environment.clock.sleep(Duration::from_secs(1));
+    let db = builder(&disk).environment(environment).open().unwrap();
+    let keyspace = shared(&db);
+    for i in 0..2 * KEYS {
+        keyspace.put(key(KEYS + i * 7919 % KEYS), value(i)).unwrap();
+    }
+    keyspace.flush().unwrap();
+    keyspace.wait_until_merged().unwrap();
+    let expected = contents(&keyspace);
+    drop(keyspace);
+    db.close().unwrap();
+    for name in files(&disk, "filters") {
+        disk.remove(path(&name).as_ref()).unwrap();
+    }
+    for name in files(&other, "filters") {
+        let bytes = other.contents(path(&name)).unwrap();
+        disk.set_contents(path(&name), &bytes).unwrap();
+    }
+    let copied = files(&disk, "filters");
+    // A database that is opened for reading leaves them alone.
+    let db = read_only(&disk, DIR);
+    let keyspace = db.existing_keyspace("shared").unwrap();
+    assert_eq!(filters_asked(&keyspace), 0);
+    assert_eq!(contents(&keyspace), expected);
+    drop(keyspace);
+    db.close().unwrap();
+    assert_eq!(files(&disk, "filters"), copied);
+
+    let db = open(&disk);
+    let keyspace = shared(&db);
+    keyspace.wait_until_merged().unwrap();
+    for (key, value) in &expected {
+        assert_eq!(keyspace.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    assert!(filters_asked(&keyspace) > 0);
+    check_files(&disk, &db);
 }
 
 #[test]
