@@ -500,3 +500,36 @@ fn any_failing_operation_on_clusters_loses_nothing() {
         }
     }
 }
+
+/// A cluster is whole or is made again, wherever the process or the power goes while it is written.
+#[test]
+fn power_or_the_process_may_go_while_clusters_are_written() {
+    let (whole, expected) = closed(18, Residency::Paged);
+    let write = |disk: &SimStorage| {
+        let db = builder(disk).open()?;
+        let keyspace = db.existing_keyspace("hashed").expect("it was closed");
+        for (key, value) in expected.iter().take(200) {
+            keyspace.put(key, value)?;
+        }
+        keyspace.flush()?;
+        keyspace.wait_until_merged()?;
+        db.close()
+    };
+    let disk = whole.kill();
+    let (before, names) = (disk.operations(), files(&disk, "filters"));
+    write(&disk).unwrap();
+    assert_ne!(files(&disk, "filters"), names);
+    let operations = disk.operations() - before;
+    for nth in (0..operations).step_by(operations as usize / 16) {
+        let disk = whole.kill();
+        disk.crash_after(nth);
+        let _ = write(&disk);
+        for disk in [disk.crash(), disk.kill()] {
+            let db = open(&disk);
+            let keyspace = db.existing_keyspace("hashed").unwrap();
+            keyspace.wait_until_merged().unwrap();
+            assert_holds(&keyspace, &expected);
+            check_files(&disk, &db);
+        }
+    }
+}

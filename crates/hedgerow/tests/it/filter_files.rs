@@ -371,7 +371,7 @@ fn any_failing_operation_on_filters_loses_nothing() {
 }
 
 #[test]
-fn power_may_go_while_filters_are_written() {
+fn power_or_the_process_may_go_while_filters_are_written() {
     let (whole, expected) = closed();
     let fill_and_close = |disk: &SimStorage| {
         let db = builder(disk).open()?;
@@ -389,19 +389,25 @@ fn power_may_go_while_filters_are_written() {
         let disk = whole.kill();
         disk.crash_after(nth);
         let _ = fill_and_close(&disk);
-        let disk = disk.crash();
-        let db = open(&disk);
-        let keyspace = shared(&db);
-        keyspace.wait_until_merged().unwrap();
-        for (key, value) in expected.iter().skip(10) {
-            let found = keyspace.get(key).unwrap();
-            if found.as_deref() != Some(value) {
-                // One of the ten that were written again.
-                let again = (0..10).find(|i| crate::support::key(i * 7919 % KEYS) == *key);
-                let i = again.unwrap_or_else(|| panic!("{key:?} after operation {nth}"));
-                assert_eq!(found.as_deref(), Some(&*crate::support::value(i)));
-            }
+        for disk in [disk.crash(), disk.kill()] {
+            check_after_loss(&disk, &expected, nth);
         }
-        check_files(&disk, &db);
     }
+}
+
+#[track_caller]
+fn check_after_loss(disk: &SimStorage, expected: &Contents, nth: u64) {
+    let db = open(disk);
+    let keyspace = shared(&db);
+    keyspace.wait_until_merged().unwrap();
+    for (key, value) in expected.iter().skip(10) {
+        let found = keyspace.get(key).unwrap();
+        if found.as_deref() != Some(value) {
+            // One of the ten that were written again.
+            let again = (0..10).find(|i| crate::support::key(i * 7919 % KEYS) == *key);
+            let i = again.unwrap_or_else(|| panic!("{key:?} after operation {nth}"));
+            assert_eq!(found.as_deref(), Some(&*crate::support::value(i)));
+        }
+    }
+    check_files(disk, &db);
 }
