@@ -90,7 +90,9 @@ impl Builder {
     }
 
     /// Opens without the lock and changes nothing, so a writer may have the database open as well.
-    /// Reads see everything that the writer had written when the database was opened.
+    /// Reads see everything that the writer had written when the database was opened. Filters over
+    /// several runs are those of the files that are there and fit the memory: none is built, and no
+    /// file is removed.
     pub fn read_only(mut self, read_only: bool) -> Builder {
         self.options.read_only = read_only;
         self
