@@ -9,8 +9,9 @@
 //! The repair takes every readable block of a damaged table. It reports missing entries by key
 //! range and by count (invariant I27).
 //!
-//! Only filters over several runs are thrown away; they are built again. Damaged files are kept in
-//! the directory `lost`. All tables and the old manifest stay there while the repair is under way.
+//! Filters over several runs are thrown away; they are built again. So is what an opening would
+//! remove, if nothing is damaged that an opening needs. Damaged files are kept in the directory
+//! `lost`. All tables and the old manifest stay there while the repair is under way.
 //! A repair that was stopped can be started again, and nothing else opens the database before. A
 //! damaged table is kept as `NUMBER.table.damaged`. If a whole copy exists, put it there as
 //! `NUMBER.table` and repair again: no other table gets its number.
@@ -18,8 +19,8 @@
 //! Tables, log and filters are searched in all places that the old manifest names; if it is lost,
 //! in those that the builder names ([`Builder::level_paths`]).
 //!
-//! Without a whole manifest, one case cannot be recognized: a table that was merged but not yet
-//! removed looks like any other. A key deleted since may then come back. A whole copy that is put
+//! Otherwise one case cannot be recognized: a table that was merged but not yet removed looks like
+//! any other. A key deleted since may then come back. A whole copy that is put
 //! back into `lost` has the same effect: a merge may have dropped the deletes of its keys.
 //!
 //! Entries of a damaged page are reported as missing also if the log still has them. Replaying what
@@ -27,7 +28,6 @@
 //! operands twice.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ mod tables;
 
 use guessing::{guess_unknown, replace_cleared};
 use old_manifest::OldManifest;
-use replayed_log::{KeysInLog, last_before, log_is_there, log_start, partitions_in_log};
+use replayed_log::{KeysInLog, Log, last_before};
 use tables::FoundTable;
 pub use tables::Missing;
 
@@ -51,14 +51,13 @@ use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
 use crate::base::range_tombstones::RangeTombstones;
-use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{file_number, filters_dir};
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
 use crate::paths::recover;
 use crate::paths::recover::under_repair::lost_dir;
-use crate::paths::recover::{OpenOptions, places_to_repair, take_lock};
+use crate::paths::recover::{OpenOptions, places_to_repair, take_lock, would_open};
 use crate::paths::write;
 use crate::table::iter::merge::merge;
 use crate::table::iter::{InternalIter, ValueSource};
@@ -97,8 +96,9 @@ pub struct RepairReport {
 ///
 /// # Errors
 /// `Locked`; `InvalidArgument` if there is no such directory, or if a repair that was stopped had
-/// other directories; `FormatVersion` of the manifest or a table; `Corruption` if two tables have
-/// one number, or if nothing tells how a keyspace was divided; `NoSpace`, `Io`.
+/// other directories; `FormatVersion` of the manifest, the log or a table; `Corruption` if two
+/// tables have one number, or if nothing tells how a keyspace was divided; `NoSpace`; `Io`, also if
+/// the device cannot read the facts of a file: move the file elsewhere to repair without it.
 pub fn repair(dir: impl AsRef<Path>) -> Result<RepairReport> {
     repair_with(Db::builder(dir))
 }
@@ -125,25 +125,18 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     // The next opening may assign others.
     options.level_paths = None;
     let places: Vec<PathBuf> = old.known.places.all(&dir).map(|(_, dir)| dir).collect();
-    // It may have lost its last edits as a whole, though no crash does that. Then it names tables or
-    // segments that are gone, and what it does not name may be the only copy.
-    old.is_whole &= tables::are_there(storage, &places, &old.known)?
-        && log_is_there(&old.known, storage, &dir)?;
     let others = places[1..].iter().map(|place| take_lock(storage, place));
     let _others = others.collect::<Result<Vec<_>>>()?;
-    let facts = tables::all_facts(storage, &places)?;
-    replace_cleared(&mut old.known, &facts)?;
-    if old.resumed.is_none() {
-        check_room(storage, &places, &facts)?;
-    }
+    let is_sound = old.is_first && old.is_whole && would_open(storage, &dir, &old.known)?;
+    replace_cleared(&mut old.known, &tables::all_facts(storage, &places)?)?;
+    let log = Log::read(&old, storage, &dir)?;
     // From here on the database is changed, and only a repair opens it.
-    set_aside(storage, (&dir, &places), &old)?;
+    set_aside(storage, (&dir, &places), &old, is_sound)?;
     let mut report = RepairReport::default();
-    let known = (&old.known, old.is_whole);
-    let found = tables::find(storage, &places, known, &mut report)?;
+    let found = tables::find(storage, &places, &old.known, &mut report)?;
     if !old.is_merged {
         let tables = &found.readable;
-        rebuild((&dir, &options), &places, &old, tables, &mut report)?;
+        rebuild((&dir, &options), &places, (&old, &log), tables, &mut report)?;
         old_manifest::note_merged(storage, &dir)?;
     }
     old_log::tell(
@@ -156,29 +149,10 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
     let now = State::replay(&manifest::replay(storage, &dir)?.edits)?;
     report.keyspaces_known = old.known.keyspaces.len();
     report.keyspaces_guessed = now.keyspaces.len().saturating_sub(report.keyspaces_known);
-    tables::put_away(storage, &found, &now)?;
+    tables::put_away(storage, &found, &now, &mut report)?;
     old_log::put_away(storage, &places)?;
     old_manifest::put_away(storage, &dir, kept)?;
     Ok(report)
-}
-
-/// Checks that the places have room for another copy of the tables, since a repair that runs out of
-/// room leaves a database that does not open. Several places may share the same room.
-fn check_room(storage: &dyn Storage, places: &[PathBuf], tables: &[TableMeta]) -> Result<()> {
-    let sizes = tables.iter().map(|table| table.file_bytes);
-    let bytes = sizes.fold(0, u64::saturating_add);
-    let mut available = 0_u64;
-    for place in places {
-        let room = storage.available_bytes(place);
-        let room = room.map_err(|e| Error::io("ask for room", place, e))?;
-        available = available.saturating_add(room);
-    }
-    if bytes <= available {
-        return Ok(());
-    }
-    let full = format!("expected room for {bytes} bytes of tables, found {available}");
-    let full = io::Error::new(io::ErrorKind::StorageFull, full);
-    Err(Error::io("repair", &places[0], full))
 }
 
 /// Puts the database under repair, and its tables into the directory `lost`.
@@ -186,6 +160,7 @@ fn set_aside(
     storage: &dyn Storage,
     (dir, places): (&Path, &[PathBuf]),
     old: &OldManifest,
+    is_sound: bool,
 ) -> Result<()> {
     if old.is_merged {
         return Ok(());
@@ -198,14 +173,13 @@ fn set_aside(
         }
     }
     if let Some(resumed) = &old.resumed {
-        let own = tables::next_number(storage, places)?;
-        tables::remove_unnamed(storage, places, resumed, own)?;
+        tables::remove_unfinished(storage, places, resumed)?;
     }
     tables::check_names(storage, places)?;
-    old_manifest::keep(storage, dir)?;
-    if old.is_whole && old.resumed.is_none() {
-        tables::remove_unnamed(storage, places, &old.known, 0)?;
+    if is_sound {
+        tables::set_unnamed_aside(storage, places, &old.known)?;
     }
+    old_manifest::keep(storage, dir)?;
     places
         .iter()
         .try_for_each(|place| remove_filters(storage, place))?;
@@ -229,14 +203,14 @@ fn remove_filters(storage: &dyn Storage, dir: &Path) -> Result<()> {
 fn rebuild(
     (dir, options): (&Path, &OpenOptions),
     places: &[PathBuf],
-    old: &OldManifest,
+    (old, log): (&OldManifest, &Log),
     tables: &[FoundTable],
     report: &mut RepairReport,
 ) -> Result<()> {
     let storage = &options.environment.storage;
     let mut state = match &old.resumed {
         Some(resumed) => resumed.without_tables(),
-        None => describe(old, tables, &**storage, dir)?,
+        None => describe(&old.known, log, tables)?,
     };
     state.places = old.known.places.clone();
     state.apply(&Change::Counters {
@@ -263,17 +237,10 @@ fn by_partition(tables: &[FoundTable]) -> BTreeMap<PartitionId, Vec<&FoundTable>
 }
 
 /// The description of the repaired database before its tables are merged back.
-fn describe(
-    old: &OldManifest,
-    tables: &[FoundTable],
-    storage: &dyn Storage,
-    dir: &Path,
-) -> Result<State> {
-    let known = &old.known;
-    let log_start = log_start(old, storage, dir)?;
-    let log = partitions_in_log(storage, &known.places.log_root(dir), log_start)?;
+fn describe(known: &State, log: &Log, tables: &[FoundTable]) -> Result<State> {
+    let (log_start, log) = (log.start, &log.keys);
     let mut state = known.without_tables();
-    for (id, keyspace) in guess_unknown(known, &log, tables)? {
+    for (id, keyspace) in guess_unknown(known, log, tables)? {
         state.apply(&keyspace.creation(id))?;
     }
     for tree in state.trees.values_mut() {
@@ -294,7 +261,7 @@ fn describe(
         edit.flushed_through = flushed.map(|t| t.meta.largest_seqno).max();
         state.apply(&Change::Tree(edit))?;
     }
-    number_above(known, tables, &log, &mut state)?;
+    number_above(known, tables, log, &mut state)?;
     state.log_start = 0;
     state.apply(&Change::LogStart { segment: log_start })?;
     // A clean close has noted the end of the log: one that ends before it is damaged.
@@ -393,14 +360,10 @@ fn cut_log(
 fn merge_back(engine: &Arc<Engine>, tables: &[FoundTable]) -> Result<()> {
     let catalog = engine.catalog.load_full();
     for (id, tables) in by_partition(tables) {
-        let partition = catalog.partitions.get(&id).ok_or_else(|| {
-            let error = format!(
-                "expected a table of a known partition, found one of {}",
-                id.0
-            );
-            Error::corruption(error).at(&tables[0].path, None)
-        })?;
-        if partition.tree().version.tables().next().is_none() {
+        // Tables of an unknown one are put away for the next repair.
+        if let Some(partition) = catalog.partitions.get(&id)
+            && partition.tree().version.tables().next().is_none()
+        {
             merge_into(engine, partition, &tables)?;
         }
     }

@@ -207,6 +207,17 @@ fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
     }
 }
 
+/// Returns true if an opening would find nothing damaged or missing. Changes nothing.
+///
+/// # Errors
+/// `FormatVersion` and `Io` of the log.
+pub(crate) fn would_open(storage: &dyn Storage, dir: &Path, state: &State) -> Result<bool> {
+    match survey(storage, dir, state) {
+        Err(error) if error.kind() == ErrorKind::Corruption => Ok(false),
+        surveyed => surveyed.map(|_| true),
+    }
+}
+
 /// The places of a database that is repaired. If the manifest is lost, those that the caller names.
 pub(crate) fn places_to_repair(dir: &Path, options: &OpenOptions, known: &State) -> Result<Places> {
     if known.places == Places::default() {

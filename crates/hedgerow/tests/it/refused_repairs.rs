@@ -58,23 +58,6 @@ fn files_of_another_version_are_not_damaged() {
     assert_eq!(whole(&disk), expected);
 }
 
-/// It is not left under repair.
-#[test]
-fn a_repair_without_room_for_the_tables_is_refused() {
-    let (disk, expected) = subject(true);
-    let path = crate::repair::table(&disk, "tables");
-    let bytes = disk.contents(path).unwrap().len() as u64;
-    let before = disk.paths();
-    disk.set_capacity_bytes(Some(disk.used_bytes() + bytes - 1));
-    assert_eq!(
-        kind(hedgerow::repair_with(builder(&disk))),
-        ErrorKind::NoSpace
-    );
-    assert_eq!(disk.paths(), before);
-    disk.set_capacity_bytes(None);
-    assert_eq!(whole(&disk), expected);
-}
-
 fn state(disk: &SimStorage) -> Vec<(PathBuf, Vec<u8>)> {
     let paths = disk.paths().into_iter();
     paths

@@ -284,10 +284,19 @@ fn a_merged_table_that_the_manifest_does_not_name_is_removed() {
     drop(it);
     open(&disk).close().unwrap();
     disk.set_contents(&path, &merged).unwrap();
-    assert_eq!(repair(&disk).lost, []);
-    let keyspace = open(&disk).existing_keyspace("it").unwrap();
-    assert_eq!(contents(&keyspace), expected);
-    assert_eq!(files(&disk, "lost"), [""; 0]);
+    let image = disk.kill();
+    repair(&image);
+    // Also by a repair that is stopped at any operation, and started again.
+    for stopped in 0..=image.counters().mutations {
+        let disk = disk.kill();
+        disk.crash_after(stopped);
+        let _stopped = hedgerow::repair_with(builder(&disk));
+        let disk = disk.kill();
+        assert_eq!(repair(&disk).lost, []);
+        let keyspace = open(&disk).existing_keyspace("it").unwrap();
+        assert!(contents(&keyspace) == expected, "stopped at {stopped}");
+        assert_eq!(files(&disk, "lost"), [""; 0]);
+    }
 }
 
 /// It looks whole, but does not name the newest tables, which have the only copy of their entries.
@@ -331,6 +340,33 @@ fn a_repair_of_a_manifest_that_lost_its_last_edits_keeps_all_tables() {
     assert!(repaired > 2, "{repaired} of {named}");
 }
 
+/// A kill may leave tables that were merged. They replace what is damaged of the merged table.
+#[test]
+fn tables_that_were_merged_replace_a_damaged_one() {
+    for cuts in [false, true] {
+        let (disk, expected) = subject(true);
+        let path = first_table(&disk, "tables");
+        let before = disk.contents(&path).unwrap();
+        let db = open(&disk);
+        let it = keyspace(&db, true);
+        it.put(key(KEYS), value(0)).unwrap();
+        it.compact::<&[u8]>(..).unwrap();
+        db.close().unwrap();
+        drop(it);
+        let merged = first_table(&disk, "tables");
+        assert_ne!(merged, path);
+        match cuts {
+            false => disk.flip_bit(&merged, 80).unwrap(),
+            true => disk.set_contents(&merged, &[]).unwrap(),
+        }
+        disk.set_contents(&path, &before).unwrap();
+        repair(&disk);
+        let mut found = contents(&open(&disk).existing_keyspace("it").unwrap());
+        found.remove(&key(KEYS));
+        assert!(found == expected, "cut: {cuts}");
+    }
+}
+
 #[test]
 fn tables_of_dropped_and_cleared_keyspaces_are_removed() {
     for damages in [false, true] {
@@ -348,20 +384,16 @@ fn tables_of_dropped_and_cleared_keyspaces_are_removed() {
             }
             db.close().unwrap();
             let names = open(&disk).keyspaces();
-            disk.create_dir_all(Path::new(LOST)).unwrap();
-            for under in ["tables", "lost"] {
-                let path = Path::new(DIR).join(under).join(path.file_name().unwrap());
-                disk.set_contents(path, &bytes).unwrap();
-                let report = repair(&disk);
-                assert_eq!((&report.lost[..], &report.missing[..]), (&[][..], &[][..]));
-                let db = open(&disk);
-                assert_eq!(db.keyspaces(), names);
-                for name in &names {
-                    assert!(contents(&db.existing_keyspace(name).unwrap()).is_empty());
-                }
-                assert_eq!(files(&disk, "lost"), [""; 0]);
-                assert_eq!(files(&disk, "tables"), [""; 0]);
+            disk.set_contents(&path, &bytes).unwrap();
+            let report = repair(&disk);
+            assert_eq!((&report.lost[..], &report.missing[..]), (&[][..], &[][..]));
+            let db = open(&disk);
+            assert_eq!(db.keyspaces(), names);
+            for name in &names {
+                assert!(contents(&db.existing_keyspace(name).unwrap()).is_empty());
             }
+            assert_eq!(files(&disk, "lost"), [""; 0]);
+            assert_eq!(files(&disk, "tables"), [""; 0]);
         }
     }
 }

@@ -31,7 +31,9 @@ pub(super) struct OldManifest {
     pub(super) resumed: Option<State>,
     /// True if an earlier repair has put everything back, and only `lost` is left to be tidied up.
     pub(super) is_merged: bool,
-    /// True if no edit is lost: the database has what it names, and nothing else.
+    /// True if no earlier repair has begun that did not end.
+    pub(super) is_first: bool,
+    /// True if no edit is damaged. Whole edits may be missing at the end.
     pub(super) is_whole: bool,
     damage: Option<Error>,
 }
@@ -56,6 +58,7 @@ impl OldManifest {
         Ok(OldManifest {
             known: readable(&old),
             resumed: made.map(|(state, _)| state).filter(|_| is_new),
+            is_first: mark.is_none(),
             is_merged: mark.is_some_and(|mark| mark.ends_with(MERGED)),
             is_whole: matches!(found, Ok((_, bytes)) if bytes == old.len() as u64),
             damage: found.err().filter(|_| !old.is_empty()),

@@ -15,27 +15,17 @@ use crate::tree::wal::log::{segment_name, segment_number};
 use crate::tree::wal::record::{RecordHeader, SEGMENT_HEADER_BYTES};
 use crate::tree::wal::segment_reader::SegmentReader;
 
-/// Returns true if there is the segment with which the log begins, by the manifest.
-pub(super) fn log_is_there(known: &State, storage: &dyn Storage, dir: &Path) -> Result<bool> {
-    let log = log_dir(&known.places.log_root(dir));
-    Ok(numbers(storage, &log)?.contains(&known.log_start))
-}
-
-fn numbers(storage: &dyn Storage, log: &Path) -> Result<BTreeSet<u32>> {
-    let names = tables::names(storage, log)?;
-    Ok(names.iter().filter_map(|it| segment_number(it)).collect())
-}
-
 /// The first segment to replay: the one that a whole manifest names, if it is there. Otherwise the
 /// first of the newest segments that follow one another as one log.
-pub(super) fn log_start(old: &OldManifest, storage: &dyn Storage, dir: &Path) -> Result<u32> {
+fn log_start(old: &OldManifest, storage: &dyn Storage, dir: &Path) -> Result<u32> {
     let known = &old.known;
+    let log = log_dir(&known.places.log_root(dir));
+    let names = tables::names(storage, &log)?;
+    let numbers: BTreeSet<u32> = names.iter().filter_map(|it| segment_number(it)).collect();
     // Also if a later segment is missing: recovery refuses the log there.
-    if old.is_whole {
+    if numbers.contains(&known.log_start) && old.is_whole {
         return Ok(known.log_start);
     }
-    let log = log_dir(&known.places.log_root(dir));
-    let numbers = numbers(storage, &log)?;
     let named = numbers.get(&known.log_start).copied().unwrap_or(0);
     let mut start = numbers.last().copied().unwrap_or(0);
     while start > named && numbers.contains(&(start - 1)) && !begins_log(storage, &log, start)? {
@@ -100,11 +90,27 @@ pub(super) fn widen(keys: &mut Keys, key: &[u8]) {
 /// no keys of the partition.
 pub(super) type KeysInLog = BTreeMap<PartitionId, Keys>;
 
-pub(super) fn partitions_in_log(
-    storage: &dyn Storage,
-    dir: &Path,
-    start: u32,
-) -> Result<KeysInLog> {
+/// The log as the repair finds it.
+#[derive(Default)]
+pub(super) struct Log {
+    /// The first segment to replay.
+    pub(super) start: u32,
+    pub(super) keys: KeysInLog,
+}
+
+impl Log {
+    /// Reads the log, unless an earlier repair has done so and described what it found.
+    pub(super) fn read(old: &OldManifest, storage: &dyn Storage, dir: &Path) -> Result<Log> {
+        if old.resumed.is_some() {
+            return Ok(Log::default());
+        }
+        let start = log_start(old, storage, dir)?;
+        let keys = partitions_in_log(storage, &old.known.places.log_root(dir), start)?;
+        Ok(Log { start, keys })
+    }
+}
+
+fn partitions_in_log(storage: &dyn Storage, dir: &Path, start: u32) -> Result<KeysInLog> {
     let log = log_dir(dir);
     let mut found = KeysInLog::new();
     for name in tables::names(storage, &log)? {

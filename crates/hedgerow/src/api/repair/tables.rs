@@ -1,6 +1,5 @@
 //! The tables that a repair finds: whole tables, and the readable parts of damaged ones.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -32,6 +31,8 @@ use crate::tree::version::state::State;
 
 /// The suffix of a damaged table that is kept.
 const DAMAGED: &str = ".damaged";
+/// The suffix of a table that a sound manifest does not name.
+const UNNAMED: &str = ".unnamed";
 /// The bytes of two files that are compared at once.
 const COMPARED_BYTES: usize = 64 << 10;
 
@@ -116,7 +117,7 @@ pub(super) struct Found {
     pub(super) readable: Vec<FoundTable>,
     /// The damaged ones, and the names that they keep.
     kept: Vec<(PathBuf, PathBuf)>,
-    /// Those of trees that are gone.
+    /// Those that an opening would have removed.
     needless: Vec<PathBuf>,
 }
 
@@ -153,34 +154,39 @@ fn moves(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<(PathBuf, Path
     Ok(moves)
 }
 
-/// Returns true if there is every table that a state names, also a damaged one that is kept.
-pub(super) fn are_there(storage: &dyn Storage, places: &[PathBuf], state: &State) -> Result<bool> {
-    let mut numbers = BTreeSet::new();
-    for place in places {
-        for dir in [tables_dir(place), lost_dir(place)] {
-            let names = names(storage, &dir)?;
-            numbers.extend(names.iter().filter_map(|name| number_in(name)));
-        }
-    }
-    let mut named = state.trees.values().flat_map(|tree| tree.tables.keys());
-    Ok(named.all(|table| numbers.contains(&table.0)))
-}
-
-/// Removes the tables with numbers from `first` on that a whole manifest does not name, as an
-/// opening does: they were not finished, or merges have left them.
-pub(super) fn remove_unnamed(
+/// Removes the tables that a repair which was stopped has begun, as an opening does: its manifest
+/// does not name them.
+pub(super) fn remove_unfinished(
     storage: &dyn Storage,
     places: &[PathBuf],
-    state: &State,
-    first: u64,
+    resumed: &State,
 ) -> Result<()> {
+    let own = next_number(storage, places)?;
     for (table, _) in moves(storage, places)? {
-        let number = number_of(&table).filter(|number| *number >= first);
-        if number.is_some_and(|number| state.table(TableId(number)).is_none()) {
+        let number = number_of(&table).filter(|number| *number >= own);
+        if number.is_some_and(|number| resumed.table(TableId(number)).is_none()) {
             remove_left(storage, &table)?;
         }
     }
     Ok(())
+}
+
+/// Sets the tables aside that a manifest does not name. An opening would remove them: they were not
+/// finished, or merges have left them. Their names tell that a repair which is started again.
+pub(super) fn set_unnamed_aside(
+    storage: &dyn Storage,
+    places: &[PathBuf],
+    known: &State,
+) -> Result<()> {
+    for (table, to) in moves(storage, places)? {
+        let number = number_of(&table).map(TableId);
+        if number.is_some_and(|number| known.table(number).is_none()) {
+            let to = format!("{}{UNNAMED}", to.display());
+            rename(storage, &table, Path::new(&to))?;
+        }
+    }
+    let mut dirs = places.iter().flat_map(|it| [lost_dir(it), tables_dir(it)]);
+    dirs.try_for_each(|dir| sync_dir(storage, &dir))
 }
 
 /// Checks that no other table has the name that a table will get. A crash may have left both names
@@ -197,46 +203,60 @@ fn check_not_taken(storage: &dyn Storage, table: &Path, to: &Path) -> Result<()>
     Ok(())
 }
 
-/// Opens and checks every table that was set aside. Tables of trees that are gone are passed over.
-/// `is_whole` says that no edit of the manifest is lost, which `known` comes from.
+/// Opens and checks every table that was set aside. Tables of trees that were cleared since stay
+/// there. Those that the manifest does not name are needed only if another one is damaged, which
+/// may have been merged from them.
 pub(super) fn find(
     storage: &dyn Storage,
     places: &[PathBuf],
-    (known, is_whole): (&State, bool),
+    known: &State,
     report: &mut RepairReport,
 ) -> Result<Found> {
     let mut found = Found::default();
-    for path in set_aside_in(storage, places)? {
-        let facts = facts(storage, &path)?;
-        let described = number_of(&path).and_then(|id| known.table(TableId(id)));
-        let meta = facts.as_ref().or(described);
-        let kept = kept_names(storage, &path)?;
-        // A kept table may have been all that an earlier repair found of a keyspace, and this one a
-        // copy that was put back.
-        let is_sure = is_whole && kept.is_empty();
-        if meta.is_some_and(|meta| is_gone(meta, known, is_sure)) {
-            found.needless.extend(is_sure.then_some(path));
-            continue;
-        }
-        match open_whole(storage, &path, known) {
-            Ok(table) => {
-                report.tables += 1;
-                report.entries += table.entries;
-                found.readable.push(table);
-            }
-            Err(error) => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let name = format!("{name}{DAMAGED}");
-                let free = free_name(&name, |name| kept.iter().any(|it| it == name));
-                let to = path.with_file_name(free);
-                let damaged = (path.as_path(), to.clone());
-                let table = salvage(storage, damaged, known, &error, report);
-                found.readable.extend(table);
-                found.kept.push((path, to));
-            }
-        }
+    for path in set_aside_in(storage, places, "")? {
+        find_one(storage, path, known, (&mut found, report))?;
+    }
+    let unnamed = set_aside_in(storage, places, UNNAMED)?;
+    if found.kept.is_empty() {
+        found.needless = unnamed;
+        return Ok(found);
+    }
+    for path in unnamed {
+        find_one(storage, path, known, (&mut found, report))?;
     }
     Ok(found)
+}
+
+fn find_one(
+    storage: &dyn Storage,
+    path: PathBuf,
+    known: &State,
+    (found, report): (&mut Found, &mut RepairReport),
+) -> Result<()> {
+    let facts = facts(storage, &path)?;
+    let described = number_of(&path).and_then(|id| known.table(TableId(id)));
+    let meta = facts.as_ref().or(described);
+    if meta.is_some_and(|meta| is_cleared(meta, known)) {
+        return Ok(());
+    }
+    match open_whole(storage, &path, known) {
+        Ok(table) => {
+            report.tables += 1;
+            report.entries += table.entries;
+            found.readable.push(table);
+        }
+        Err(error) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let names = names(storage, path.parent().unwrap_or(Path::new("")))?;
+            let is_taken = |name: &str| names.iter().any(|it| it == name);
+            let to = path.with_file_name(free_name(&format!("{name}{DAMAGED}"), is_taken));
+            let damaged = (path.as_path(), to.clone());
+            let table = salvage(storage, damaged, known, &error, report);
+            found.readable.extend(table);
+            found.kept.push((path, to));
+        }
+    }
+    Ok(())
 }
 
 /// The readable facts of all tables, of those that were set aside, too.
@@ -244,7 +264,7 @@ pub(super) fn find(
 /// # Errors
 /// As [`facts`].
 pub(super) fn all_facts(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<TableMeta>> {
-    let mut tables = set_aside_in(storage, places)?;
+    let mut tables = set_aside_in(storage, places, "")?;
     tables.extend(moves(storage, places)?.into_iter().map(|(table, _)| table));
     let facts = tables
         .iter()
@@ -264,13 +284,13 @@ fn facts(storage: &dyn Storage, path: &Path) -> Result<Option<TableMeta>> {
     }
 }
 
-/// The tables that were set aside.
-fn set_aside_in(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<PathBuf>> {
+/// The tables that were set aside, whose names have this at their ends.
+fn set_aside_in(storage: &dyn Storage, places: &[PathBuf], end: &str) -> Result<Vec<PathBuf>> {
     let mut tables = Vec::new();
     for lost in places.iter().map(|place| lost_dir(place)) {
-        let names = names(storage, &lost)?.into_iter();
-        let numbered = names.filter(|name| table_number(name).is_some());
-        tables.extend(numbered.map(|name| lost.join(name)));
+        let is_table = |name: &String| name.strip_suffix(end).and_then(table_number).is_some();
+        let names = names(storage, &lost)?.into_iter().filter(is_table);
+        tables.extend(names.map(|name| lost.join(name)));
     }
     Ok(tables)
 }
@@ -286,47 +306,46 @@ pub(super) fn next_number(storage: &dyn Storage, places: &[PathBuf]) -> Result<u
     Ok(next)
 }
 
-/// Removes the tables that were merged into trees of `now`, and those of trees that are gone.
-/// Damaged ones are kept. The next repair continues here if this one is stopped.
-pub(super) fn put_away(storage: &dyn Storage, found: &Found, now: &State) -> Result<()> {
-    let is_merged = |table: &&FoundTable| {
-        let is_whole = matches!(table.contents, Contents::Whole(..));
-        is_whole && now.trees.contains_key(&PartitionId(table.meta.partition))
-    };
-    let merged = found.readable.iter().filter(is_merged);
-    let merged = merged.map(|table| &table.path);
-    merged
-        .chain(&found.needless)
-        .try_for_each(|path| remove_left(storage, path))?;
+/// Removes the tables that were merged into trees of `now`, and needless ones. Damaged ones are
+/// kept, and those of trees that a repair which was stopped had not found: the next repair takes
+/// them. It continues here if this one is stopped.
+pub(super) fn put_away(
+    storage: &dyn Storage,
+    found: &Found,
+    now: &State,
+    report: &mut RepairReport,
+) -> Result<()> {
+    for table in &found.readable {
+        let is_merged = now.trees.contains_key(&PartitionId(table.meta.partition));
+        match table.contents {
+            Contents::Whole(..) if is_merged => remove_left(storage, &table.path)?,
+            Contents::Whole(..) => {
+                let what = "expected a table of a known tree, found another: repair again";
+                report.lost.push((table.path.clone(), what.to_owned()));
+            }
+            Contents::Damaged(_) => {}
+        }
+    }
+    let mut needless = found.needless.iter();
+    needless.try_for_each(|path| remove_left(storage, path))?;
     let mut kept = found.kept.iter();
     kept.try_for_each(|(from, to)| rename(storage, from, to))
 }
 
-/// The number of a table, also of a damaged one that is kept.
+/// The number of a table in `lost`, whatever its name says of it behind that.
 fn number_in(name: &str) -> Option<u64> {
-    table_number(name.split_once(DAMAGED).map_or(name, |(name, _)| name))
+    let end = name.find(".table")? + ".table".len();
+    table_number(&name[..end])
 }
 
 fn number_of(table: &Path) -> Option<u64> {
     table_number(&table.file_name()?.to_string_lossy())
 }
 
-/// The names under which damaged tables with the number of this one are kept.
-fn kept_names(storage: &dyn Storage, path: &Path) -> Result<Vec<String>> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let front = format!("{name}{DAMAGED}");
-    let mut kept = names(storage, path.parent().unwrap_or(Path::new("")))?;
-    kept.retain(|name| name.starts_with(&front));
-    Ok(kept)
-}
-
-/// Returns true if the tree of a table is gone. Its keyspace was cleared and has another one; or it
-/// was dropped, if it is sure that all keyspaces are known.
-fn is_gone(meta: &TableMeta, known: &State, is_sure: bool) -> bool {
-    match known.keyspaces.contains_key(&KeyspaceId(meta.keyspace)) {
-        true => !known.trees.contains_key(&PartitionId(meta.partition)),
-        false => is_sure && meta.keyspace < known.next_keyspace,
-    }
+/// Returns true if the keyspace of a table has another tree in the place of the table's.
+fn is_cleared(meta: &TableMeta, known: &State) -> bool {
+    known.keyspaces.contains_key(&KeyspaceId(meta.keyspace))
+        && !known.trees.contains_key(&PartitionId(meta.partition))
 }
 
 fn open_whole(storage: &dyn Storage, path: &Path, known: &State) -> Result<FoundTable> {
