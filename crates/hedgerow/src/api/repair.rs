@@ -34,6 +34,7 @@ use std::sync::Arc;
 use hedgerow_io::Storage;
 
 mod guessing;
+mod naming;
 mod old_log;
 mod old_manifest;
 mod replayed_log;

@@ -67,6 +67,7 @@ use crate::tree::wal::Log;
 use crate::tree::wal::log::segment_number;
 pub(crate) use marks::{MARK_FILE, read_mark};
 use replay::{begin_new_log, replay};
+pub(crate) use survey::would_open;
 use survey::{Survey, survey};
 use under_repair::lost_dir;
 
@@ -204,17 +205,6 @@ fn no_database(storage: &dyn Storage, dir: &Path) -> Error {
             "expected a database, found no manifest in {}",
             dir.display()
         )),
-    }
-}
-
-/// Returns true if an opening would find nothing damaged or missing. Changes nothing.
-///
-/// # Errors
-/// `FormatVersion` and `Io` of the log.
-pub(crate) fn would_open(storage: &dyn Storage, dir: &Path, state: &State) -> Result<bool> {
-    match survey(storage, dir, state) {
-        Err(error) if error.kind() == ErrorKind::Corruption => Ok(false),
-        surveyed => surveyed.map(|_| true),
     }
 }
 

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use hedgerow_io::Storage;
 
 use super::RepairReport;
+use super::naming;
 use super::old_manifest;
 use super::replayed_log::{Keys, widen};
-use super::tables;
 use super::tables::Missing;
 use crate::base::durable::sync_dir;
 use crate::base::entry::{LogPosition, SeqNo};
@@ -65,23 +65,23 @@ pub(super) fn keep(
 ) -> Result<()> {
     let lost = lost_dir(root);
     let kept = cuts(storage, &[root.to_path_buf()])?;
-    let mut taken: Vec<String> = tables::names(storage, &lost)?;
+    let mut taken: Vec<String> = naming::names(storage, &lost)?;
     for (number, segment) in segments(storage, &log_dir(root))? {
         let before = kept.iter().filter(|(it, _)| *it == number);
-        let mut has_it = before.map(|(_, file)| tables::begins_with(storage, file, &segment));
+        let mut has_it = before.map(|(_, file)| naming::begins_with(storage, file, &segment));
         if number < end.segment || has_it.any(|has_it| has_it.unwrap_or(false)) {
             continue;
         }
         let name = segment.file_name().unwrap_or_default().to_string_lossy();
-        let name = tables::free_name(&name, |free| {
+        let name = naming::free_name(&name, |free| {
             let mut names = taken.iter().map(|it| it.strip_suffix(CUT).unwrap_or(it));
             names.any(|it| it == free)
         });
         // It is not whole if this repair is killed now.
         let copy = lost.join(format!("{name}{COPY}"));
-        tables::remove_left(storage, &copy)?;
+        naming::remove_left(storage, &copy)?;
         checkpoint::copy(storage, &segment, &copy, u64::MAX)?;
-        tables::rename(storage, &copy, &lost.join(format!("{name}{CUT}")))?;
+        naming::rename(storage, &copy, &lost.join(format!("{name}{CUT}")))?;
         report.lost.push((lost.join(&name), refusal.to_string()));
         taken.push(name);
     }
@@ -122,7 +122,7 @@ fn place_in(log: &Path, refusal: &Error) -> Option<LogPosition> {
 
 /// The segments in a directory, with their numbers.
 fn segments(storage: &dyn Storage, log: &Path) -> Result<Vec<(u32, PathBuf)>> {
-    let names = tables::names(storage, log)?.into_iter();
+    let names = naming::names(storage, log)?.into_iter();
     let numbered = names.filter_map(|name| Some((segment_number(&name)?, log.join(name))));
     Ok(numbered.collect())
 }
@@ -130,9 +130,9 @@ fn segments(storage: &dyn Storage, log: &Path) -> Result<Vec<(u32, PathBuf)>> {
 /// Replaces a segment by its first bytes. A crash leaves it whole or cut.
 fn shorten(storage: &dyn Storage, segment: &Path, bytes: u32) -> Result<()> {
     let front = segment.with_extension("front");
-    tables::remove_left(storage, &front)?;
+    naming::remove_left(storage, &front)?;
     checkpoint::copy(storage, segment, &front, u64::from(bytes))?;
-    tables::rename(storage, &front, segment)
+    naming::rename(storage, &front, segment)
 }
 
 /// Sets the last number above all that the writes which were cut from the log may have (I43). They
@@ -198,18 +198,18 @@ pub(super) fn tell(
 /// description of the front, and what earlier repairs have begun to copy.
 pub(super) fn put_away(storage: &dyn Storage, places: &[PathBuf]) -> Result<()> {
     for (_, path) in cuts(storage, places)?.into_iter().rev() {
-        tables::rename(storage, &path, &path.with_extension(""))?;
+        naming::rename(storage, &path, &path.with_extension(""))?;
     }
     for place in places {
         let (lost, log) = (lost_dir(place), log_dir(place));
         sync_dir(storage, &lost)?;
-        tables::remove_left(storage, &lost.join(manifest::FILE_NAME))?;
+        naming::remove_left(storage, &lost.join(manifest::FILE_NAME))?;
         for (dir, suffix) in [(lost, COPY), (log, FRONT)] {
-            let names = tables::names(storage, &dir)?;
+            let names = naming::names(storage, &dir)?;
             let begun = names.iter().filter(|name| name.ends_with(suffix));
             begun
                 .map(|name| dir.join(name))
-                .try_for_each(|path| tables::remove_left(storage, &path))?;
+                .try_for_each(|path| naming::remove_left(storage, &path))?;
         }
     }
     Ok(())
@@ -220,7 +220,7 @@ pub(super) fn put_away(storage: &dyn Storage, places: &[PathBuf]) -> Result<()> 
 pub(super) fn cuts(storage: &dyn Storage, places: &[PathBuf]) -> Result<Vec<(u32, PathBuf)>> {
     let mut cuts = Vec::new();
     for lost in places.iter().map(|place| lost_dir(place)) {
-        for name in tables::names(storage, &lost)? {
+        for name in naming::names(storage, &lost)? {
             let segment = name.strip_suffix(CUT).and_then(|name| name.get(..12));
             let number = segment.and_then(segment_number);
             cuts.extend(number.map(|number| (number, lost.join(&name))));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_io::Storage;
 
-use super::{RepairReport, tables};
+use super::{RepairReport, naming};
 use crate::base::durable::sync_dir;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::paths::checkpoint;
@@ -99,8 +99,8 @@ impl OldManifest {
             return Ok(None);
         };
         let lost = lost_dir(dir);
-        let taken = tables::names(storage, &lost)?;
-        let name = tables::free_name(DAMAGED, |name| taken.iter().any(|it| it == name));
+        let taken = naming::names(storage, &lost)?;
+        let name = naming::free_name(DAMAGED, |name| taken.iter().any(|it| it == name));
         let kept = lost.join(name);
         report.lost.push((kept.clone(), damage.to_string()));
         Ok(Some(kept))
@@ -154,7 +154,7 @@ pub(super) fn keep(storage: &dyn Storage, dir: &Path) -> Result<()> {
     }
     let lost = lost_dir(dir);
     let copy = lost.join("MANIFEST.copy");
-    tables::remove_left(storage, &copy)?;
+    naming::remove_left(storage, &copy)?;
     match manifest::exists(storage, dir)? {
         true => checkpoint::copy(storage, &dir.join(manifest::FILE_NAME), &copy, u64::MAX)?,
         false => {
@@ -163,15 +163,15 @@ pub(super) fn keep(storage: &dyn Storage, dir: &Path) -> Result<()> {
             synced.map_err(|e| Error::io("create", &copy, e))?;
         }
     }
-    tables::rename(storage, &copy, &lost.join(BEFORE))?;
-    tables::remove_left(storage, &lost.join(MERGED))?;
+    naming::rename(storage, &copy, &lost.join(BEFORE))?;
+    naming::remove_left(storage, &lost.join(MERGED))?;
     sync_dir(storage, &lost)
 }
 
 /// Notes that everything is back in the database.
 pub(super) fn note_merged(storage: &dyn Storage, dir: &Path) -> Result<()> {
     let lost = lost_dir(dir);
-    tables::rename(storage, &lost.join(BEFORE), &lost.join(MERGED))?;
+    naming::rename(storage, &lost.join(BEFORE), &lost.join(MERGED))?;
     sync_dir(storage, &lost)
 }
 
@@ -180,8 +180,8 @@ pub(super) fn put_away(storage: &dyn Storage, dir: &Path, kept: Option<PathBuf>)
     let lost = lost_dir(dir);
     let mark = lost.join(MERGED);
     match kept {
-        Some(kept) => tables::rename(storage, &mark, &kept)?,
-        None => tables::remove_left(storage, &mark)?,
+        Some(kept) => naming::rename(storage, &mark, &kept)?,
+        None => naming::remove_left(storage, &mark)?,
     }
     sync_dir(storage, &lost)
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use hedgerow_io::Storage;
 
+use super::naming;
 use super::old_manifest::OldManifest;
-use super::tables;
 use crate::base::entry::{Kind, LogPosition, PartitionId, SeqNo};
 use crate::base::error::Result;
 use crate::tree::engine::log_dir;
@@ -20,7 +20,7 @@ use crate::tree::wal::segment_reader::SegmentReader;
 fn log_start(old: &OldManifest, storage: &dyn Storage, dir: &Path) -> Result<u32> {
     let known = &old.known;
     let log = log_dir(&known.places.log_root(dir));
-    let names = tables::names(storage, &log)?;
+    let names = naming::names(storage, &log)?;
     let numbers: BTreeSet<u32> = names.iter().filter_map(|it| segment_number(it)).collect();
     // Also if a later segment is missing: recovery refuses the log there.
     if numbers.contains(&known.log_start) && old.is_whole {
@@ -113,7 +113,7 @@ impl Log {
 fn partitions_in_log(storage: &dyn Storage, dir: &Path, start: u32) -> Result<KeysInLog> {
     let log = log_dir(dir);
     let mut found = KeysInLog::new();
-    for name in tables::names(storage, &log)? {
+    for name in naming::names(storage, &log)? {
         let Some(number) = segment_number(&name).filter(|number| *number >= start) else {
             continue;
         };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hedgerow_io::{DirEntry, Storage};
 
 use crate::base::entry::{LogPosition, PartitionId, SeqNo};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::TableId;
 use crate::table::open::{table_name, table_number};
 use crate::tree::engine::log_dir;
@@ -112,6 +112,17 @@ pub(super) fn survey(storage: &dyn Storage, dir: &Path, state: &State) -> Result
     let ended_at = read_to_end(storage, &numbers, &mut survey, state)?;
     check_end(storage, &numbers[ended_at..], &survey, state)?;
     Ok(survey)
+}
+
+/// Returns true if an opening would find nothing damaged or missing. Changes nothing.
+///
+/// # Errors
+/// `FormatVersion` and `Io` of the log.
+pub(crate) fn would_open(storage: &dyn Storage, dir: &Path, state: &State) -> Result<bool> {
+    match survey(storage, dir, state) {
+        Err(error) if error.kind() == ErrorKind::Corruption => Ok(false),
+        surveyed => surveyed.map(|_| true),
+    }
 }
 
 /// Checks the numbers of the tables against the last number of a clean close, and both against the
