@@ -173,7 +173,7 @@ pub fn receive(
         let synced = storage.sync_dir(made);
         synced.map_err(|e| Error::io("sync", made, e))
     };
-    dirs.iter().try_for_each(|made| sync(made))?;
+    dirs[1..].iter().try_for_each(|made| sync(made))?;
     let (received, manifest) = (dir.join(RECEIVED_MANIFEST), dir.join(MANIFEST));
     let renamed = storage.rename(&received, &manifest);
     renamed.map_err(|e| Error::io("rename", &received, e))?;

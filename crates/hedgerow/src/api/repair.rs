@@ -19,8 +19,8 @@
 //! Tables, log and filters are searched in all places that the old manifest names; if it is lost,
 //! in those that the builder names ([`Builder::level_paths`]).
 //!
-//! Otherwise one case cannot be recognized: a table that was merged but not yet removed looks like
-//! any other. A key deleted since may then come back. A whole copy that is put
+//! If something is damaged, one case cannot be recognized: a table that was merged but not yet
+//! removed looks like any other. A key deleted since may then come back. A whole copy that is put
 //! back into `lost` has the same effect: a merge may have dropped the deletes of its keys.
 //!
 //! Entries of a damaged page are reported as missing also if the log still has them. Replaying what

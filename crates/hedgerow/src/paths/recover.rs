@@ -67,8 +67,8 @@ use crate::tree::wal::Log;
 use crate::tree::wal::log::segment_number;
 pub(crate) use marks::{MARK_FILE, read_mark};
 use replay::{begin_new_log, replay};
-pub(crate) use survey::would_open;
 use survey::{Survey, survey};
+pub(crate) use survey::{files_in, would_open};
 use under_repair::lost_dir;
 
 /// The maximum number of commits under way.
@@ -234,10 +234,7 @@ pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn Fil
 /// would take in those that an earlier one has set aside.
 fn refuse_leftovers(storage: &dyn Storage, dir: &Path) -> Result<()> {
     for tables in [tables_dir(dir), lost_dir(dir)] {
-        let found = match storage.list(&tables) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-            found => found.map_err(|e| Error::io("list", &tables, e))?,
-        };
+        let found = files_in(storage, &tables)?;
         if found.iter().any(|file| table_number(&file.name).is_some()) {
             return Err(Error::corruption(
                 "expected a manifest beside the tables, found none; `repair` makes one from the \

@@ -6,17 +6,15 @@ use std::path::Path;
 use hedgerow_io::{ReadMode, Storage};
 
 use crate::base::error::{Error, Result};
+use crate::paths::recover::files_in;
 
 /// The bytes of two files that are compared at once.
 const COMPARED_BYTES: usize = 64 << 10;
 
 /// The names of the files in a directory, which may be missing.
 pub(super) fn names(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
-    match storage.list(dir) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(e) => Err(Error::io("list", dir, e)),
-        Ok(files) => Ok(files.into_iter().map(|file| file.name).collect()),
-    }
+    let files = files_in(storage, dir)?.into_iter();
+    Ok(files.map(|file| file.name).collect())
 }
 
 pub(super) fn rename(storage: &dyn Storage, from: &Path, to: &Path) -> Result<()> {

@@ -132,6 +132,11 @@ pub(super) fn set_aside(storage: &dyn Storage, places: &[PathBuf]) -> Result<()>
     for (from, to) in moves(storage, places)? {
         rename(storage, &from, &to)?;
     }
+    sync_moves(storage, places)
+}
+
+/// Makes the moves of tables to the directory `lost` durable.
+fn sync_moves(storage: &dyn Storage, places: &[PathBuf]) -> Result<()> {
     let mut dirs = places.iter().flat_map(|it| [lost_dir(it), tables_dir(it)]);
     dirs.try_for_each(|dir| sync_dir(storage, &dir))
 }
@@ -183,8 +188,7 @@ pub(super) fn set_unnamed_aside(
             rename(storage, &table, Path::new(&to))?;
         }
     }
-    let mut dirs = places.iter().flat_map(|it| [lost_dir(it), tables_dir(it)]);
-    dirs.try_for_each(|dir| sync_dir(storage, &dir))
+    sync_moves(storage, places)
 }
 
 /// Checks that no other table has the name that a table will get. A crash may have left both names

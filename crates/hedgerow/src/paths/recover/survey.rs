@@ -142,7 +142,7 @@ fn check_last(in_tables: SeqNo, state: &State) -> Result<()> {
 
 /// The files of a directory that may be empty. A missing one has none: copies of a database often
 /// lack its empty directories.
-fn files_in(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
+pub(crate) fn files_in(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
     match storage.list(dir) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         files => files.map_err(|e| Error::io("list", dir, e)),
