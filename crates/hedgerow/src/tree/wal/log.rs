@@ -153,7 +153,7 @@ impl Log {
             return Ok(false);
         };
         let seal = tail.take(Form::Full, Form::Full.end(tail.offset, 0));
-        // The next sync writes the part that this fills: it is less than a mebibyte.
+        // The next sync writes the part that this fills: it is less than two mebibytes.
         let _filled = self.write(&seal, b"", 0, next_seqno)?;
         let highest = tail
             .touched
@@ -167,8 +167,8 @@ impl Log {
         Ok(true)
     }
 
-    /// Copies a record to its place. Outside every lock. Returns a filled part now and then, which
-    /// a thread with spare time writes back.
+    /// Copies a record to its place. Outside every lock. Returns a part now and then that the log has
+    /// left behind, which a thread with spare time writes back.
     pub(crate) fn write(
         &self,
         place: &Reservation,
@@ -218,10 +218,14 @@ impl Log {
         if start < end {
             place.segment.file.prepare(start..end);
         }
+        // The system may keep the end of a filled part and what comes behind it in one folio, which
+        // is written as a whole. So a part is written back when the next one is full, too.
+        let behind = |offset: u64| offset.saturating_sub(PREPARED_BYTES);
         Ok(Some(FullRange {
             segment: Arc::clone(&place.segment),
-            range: filled,
-        }))
+            range: behind(filled.start)..behind(filled.end),
+        })
+        .filter(|full| !full.range.is_empty()))
     }
 
     /// The position before which everything is durable.

@@ -51,7 +51,7 @@ impl Reservation {
     }
 }
 
-/// A part of a segment that has no room for further records.
+/// A part of a segment that has no room for further records, and neither has the one behind it.
 #[derive(Debug)]
 pub(crate) struct FullRange {
     pub(super) segment: Arc<LiveSegment>,

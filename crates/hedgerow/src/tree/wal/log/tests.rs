@@ -41,6 +41,39 @@ fn a_segment_with_a_mark_is_needed_until_its_number_is_published() {
     assert_eq!(log.first_needed(SeqNo(7), all_flushed), 2);
 }
 
+/// What is written back is not touched again, nor is the mebibyte behind it: the system may write
+/// both as one folio, twice.
+#[test]
+fn each_part_is_written_back_once_a_mebibyte_behind_the_log() {
+    let storage = Arc::new(SimStorage::new(1));
+    let dir = Path::new("log");
+    storage.create_dir_all(dir).unwrap();
+    let segment_bytes = 16 << 20;
+    let (log, mut tail) =
+        Log::create(storage, dir, segment_bytes, false, 1, SeqNo(1), Vec::new()).unwrap();
+    // Of 128 KiB, 512 KiB, 2 MiB, 8 MiB, and then of their full size.
+    for _ in 0..4 {
+        log.prepare_spare(0, SeqNo(1)).unwrap();
+        assert!(log.roll(&mut tail, 0, SeqNo(1)).unwrap());
+    }
+    let mut written_back = 0;
+    // Some records are longer than a part.
+    for (seqno, bytes) in (1..).zip([300_000, 3_000_000, 1_500_000].into_iter().cycle()) {
+        let durable = log.durable();
+        let Some(place) = tail.reserve(bytes, 1, SeqNo(seqno), durable) else {
+            break;
+        };
+        let payload = vec![7; bytes];
+        if let Some(full) = log.write(&place, &payload, 1, SeqNo(seqno)).unwrap() {
+            assert_eq!(full.range.start, written_back);
+            written_back = full.range.end;
+        }
+        assert!(written_back + PREPARED_BYTES <= place.end.max(PREPARED_BYTES));
+        assert!(place.end < written_back + 2 * PREPARED_BYTES);
+    }
+    assert!(written_back > segment_bytes - 6 * PREPARED_BYTES);
+}
+
 /// A small record says what is durable only if that changed, or none did in its 4 KiB.
 #[test]
 fn records_say_what_is_durable_once() {
