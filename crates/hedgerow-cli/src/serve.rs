@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use clap::ValueEnum;
+use hedgerow::io::ReadMode;
 use hedgerow_server::{ClientCertificates, Fsync, Options, Tls, serve};
 use serde_json::json;
 
@@ -56,6 +57,11 @@ pub(crate) struct Arguments {
     /// The memory budget of the engine
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = arguments::bytes)]
     memory_budget: u64,
+
+    /// The way to read table files: pread, mmap, or direct, past the system's cache, for data much
+    /// larger than memory
+    #[arg(long, value_name = "HOW", default_value_t)]
+    io: ReadMode,
 
     /// When a write is durable beyond the process
     #[arg(long, value_enum, default_value_t = Sync::Everysec)]
@@ -144,6 +150,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     options.bind = arguments.bind;
     options.tls = tls(arguments);
     options.memory_budget = arguments.memory_budget;
+    options.read_mode = arguments.io;
     options.clients_max = arguments.maxclients;
     options.threads = arguments.threads;
     options.acl_file.clone_from(&arguments.acl_file);

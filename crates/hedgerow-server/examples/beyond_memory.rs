@@ -4,7 +4,7 @@
 //! beyond_memory load ADDRESS KEYS PIPELINE
 //! beyond_memory get  ADDRESS KEYS CONNECTIONS SECONDS WARM_SECONDS
 //! beyond_memory set  ADDRESS KEYS CONNECTIONS SECONDS WARM_SECONDS PIPELINE
-//! beyond_memory read DIR     KEYS TASKS       SECONDS WARM_SECONDS BUDGET_BYTES
+//! beyond_memory read DIR     KEYS TASKS       SECONDS WARM_SECONDS BUDGET_BYTES READ_MODE
 //! ```
 //!
 //! Prints a line of JSON: the operations, their rate and their latencies. The clients are one
@@ -193,7 +193,8 @@ async fn get(address: String, keys: u64, tasks: u64, all: Arc<Measured>) -> Resu
     join((0..tasks).map(getter).collect()).await
 }
 
-/// Sets random keys to values of others, in pipelines; the latency is that of a pipeline.
+/// Sets random keys to the values that they have, in pipelines, so that the data can be used again;
+/// the latency is that of a pipeline.
 async fn set(
     address: String,
     (keys, pipeline): (u64, u64),
@@ -209,8 +210,8 @@ async fn set(
             loop {
                 request.clear();
                 for _ in 0..pipeline {
-                    let (index, other) = (fastrand::u64(..keys), fastrand::u64(..));
-                    append(&mut request, &[b"SET", &key(index), &value(other)]);
+                    let index = fastrand::u64(..keys);
+                    append(&mut request, &[b"SET", &key(index), &value(index)]);
                 }
                 let began = Instant::now();
                 exchange(&mut stream, (&request, &expected), &mut found).await?;
@@ -285,7 +286,8 @@ fn run(arguments: &[String]) -> Result<serde_json::Value> {
         "read" => {
             // As many threads as the server has for its commands.
             let runtime = tokio::runtime::Runtime::new()?;
-            let db = Db::builder(&place).memory_budget(number(6)?).open()?;
+            let builder = Db::builder(&place).memory_budget(number(6)?);
+            let db = builder.read_mode(text(7)?.parse()?).open()?;
             runtime.block_on(read(&db, keys, tasks, all.clone()))?;
             db.close()?;
         }

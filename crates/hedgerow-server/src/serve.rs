@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hedgerow::io::ReadMode;
 use hedgerow::{Builder, Db, Error, ErrorKind};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -59,6 +60,8 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// The bytes of memory of the engine.
     pub memory_budget: u64,
+    /// The way in which table files are read.
+    pub read_mode: ReadMode,
     /// The password that clients must give; empty for none.
     pub password: String,
     /// The file of users, which must be there. ACL SAVE replaces it.
@@ -90,6 +93,7 @@ impl Options {
             port: 6379,
             tls: None,
             memory_budget: 256 << 20,
+            read_mode: ReadMode::default(),
             password: String::new(),
             acl_file: None,
             fsync: Fsync::EverySecond,
@@ -138,7 +142,9 @@ pub fn serve(options: Options, ready: impl FnOnce(SocketAddr)) -> hedgerow::Resu
         .build()
         .map_err(io)?;
     replication::finish_install(&options.dir)?;
-    let builder = Db::builder(&options.dir).memory_budget(options.memory_budget);
+    let builder = Db::builder(&options.dir)
+        .memory_budget(options.memory_budget)
+        .read_mode(options.read_mode);
     let db = builder.clone().open()?;
     let result = runtime.block_on(listen((&options, acl), (&db, builder), ready));
     // Ends the connections, and with them the last handles of the server.
