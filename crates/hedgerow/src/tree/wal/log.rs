@@ -167,8 +167,8 @@ impl Log {
         Ok(true)
     }
 
-    /// Copies a record to its place. Outside every lock. Returns a part now and then that the log has
-    /// left behind, which a thread with spare time writes back.
+    /// Copies a record to its place. Outside every lock. Returns a part now and then that the log
+    /// has left behind, which a thread with spare time writes back.
     pub(crate) fn write(
         &self,
         place: &Reservation,

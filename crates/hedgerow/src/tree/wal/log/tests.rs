@@ -41,8 +41,8 @@ fn a_segment_with_a_mark_is_needed_until_its_number_is_published() {
     assert_eq!(log.first_needed(SeqNo(7), all_flushed), 2);
 }
 
-/// What is written back is not touched again, nor is the mebibyte behind it: the system may write
-/// both as one folio, twice.
+/// Nobody writes again into a part that was written back, nor into the mebibyte behind it: the
+/// system may write both as one folio, twice.
 #[test]
 fn each_part_is_written_back_once_a_mebibyte_behind_the_log() {
     let storage = Arc::new(SimStorage::new(1));
@@ -51,7 +51,7 @@ fn each_part_is_written_back_once_a_mebibyte_behind_the_log() {
     let segment_bytes = 16 << 20;
     let (log, mut tail) =
         Log::create(storage, dir, segment_bytes, false, 1, SeqNo(1), Vec::new()).unwrap();
-    // Of 128 KiB, 512 KiB, 2 MiB, 8 MiB, and then of their full size.
+    // Four segments grow to the full size: 128 KiB, 512 KiB, 2 MiB, 8 MiB.
     for _ in 0..4 {
         log.prepare_spare(0, SeqNo(1)).unwrap();
         assert!(log.roll(&mut tail, 0, SeqNo(1)).unwrap());
