@@ -114,17 +114,17 @@ static void measure(hg_keyspace* keyspace, uint64_t entries, uint64_t gets) {
   uint64_t state = 42;
   double began = now();
   get_into(keyspace, entries, gets, &state);
-  printf("get_into %.2f\n", (now() - began) / (double)gets);
+  printf("hg_get_into %.2f\n", (now() - began) / (double)gets);
   began = now();
   get(keyspace, entries, gets, &state);
-  printf("get %.2f\n", (now() - began) / (double)gets);
+  printf("hg_get %.2f\n", (now() - began) / (double)gets);
 
   began = now();
   fill(keyspace);
-  printf("fill %.2f\n", (now() - began) / (double)entries);
+  printf("hg_iter_fill %.2f\n", (now() - began) / (double)entries);
   began = now();
   step(keyspace);
-  printf("next %.2f\n", (now() - began) / (double)entries);
+  printf("hg_iter_next %.2f\n", (now() - began) / (double)entries);
 }
 
 /* Returns 0 if there is no such kind of call. */

@@ -10,6 +10,7 @@
 // Both compress their blocks, have Bloom filters of 10 bits for a key and do not sync, by default. Writes
 // come first. Then both compact all they have, so that neither merges while the other one is read.
 
+const { execFileSync } = require('child_process')
 const fs = require('fs')
 const os = require('os')
 const path = require('path')
@@ -210,25 +211,15 @@ const versionOf = name => require(`${name}/package.json`).version
 
 // All that a number depends on, for each row.
 function settings () {
-  return {
-    bench: 'node',
-    date: new Date().toISOString(),
-    entries,
-    value_bytes: valueBytes,
-    memory_mib: memory >> 20,
-    machine: {
-      cores: os.cpus().length,
-      cpu: os.cpus()[0].model,
-      kernel: os.release(),
-      memory: `${os.totalmem() >> 10} kB`
-    },
-    versions: {
-      node: process.version,
-      'hedgerow-level': require('../package.json').version,
-      'classic-level': versionOf('classic-level'),
-      'abstract-level': versionOf('abstract-level')
-    }
+  const versions = {
+    node: process.version,
+    'hedgerow-level': require('../package.json').version,
+    'classic-level': versionOf('classic-level'),
+    'abstract-level': versionOf('abstract-level')
   }
+  const pairs = Object.entries(versions).map(([name, version]) => `${name}=${version}`)
+  const common = execFileSync(path.join(__dirname, '../../common/row'), ['node', ...pairs])
+  return { ...JSON.parse(common), entries, value_bytes: valueBytes, memory_mib: memory >> 20 }
 }
 
 // Runs the workloads, the sides in turn. Calls `row` with each result.

@@ -1,9 +1,10 @@
 """Measures hedgerow beside plyvel, rocksdict, lmdb and diskcache, in one run.
 
-    python bench/peers.py --entries 1000000 --value-bytes 100 --memory-mib 64
+    python bench/peers.py --entries 1000000 --value-bytes 100 --memory-mib 64 [--json FILE]
 
 All stores hold the same entries. A round runs a workload over one store after another, so that a
 change of the machine's load meets all of them; the number of a store is the median of its rounds.
+The file gets a JSON row for each round, workload and store, with the machine and the versions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,13 @@ def resident() -> int:
     return int(kib) << 10
 
 
+def answer(operations: int, began: float, worked: float) -> None:
+    """Writes what operations took since these times, the second one that of the processor."""
+    seconds, worked = time.perf_counter() - began, time.process_time() - worked
+    rates = {"ops_per_second": operations / seconds, "ops_per_processor_second": operations / worked}
+    print(json.dumps({"operations": operations, "seconds": seconds} | rates), flush=True)
+
+
 def worker(arguments: argparse.Namespace) -> None:
     """Serves one store: reads the names of workloads, and writes seconds and operations."""
     store_class = next(store for store in STORES if store.name == arguments.worker)
@@ -282,11 +290,11 @@ def worker(arguments: argparse.Namespace) -> None:
     keys = [bytes(key) for key in array]
     before = resident()
     store = store_class(Path(arguments.dir) / arguments.worker.replace(".", "-"), arguments.memory)
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     values = [noise[i : i + half] + b"v" * (arguments.value_bytes - half) for i in range(entries)]
     store.fill(keys, values)
     del values
-    print(json.dumps({"seconds": time.perf_counter() - began, "operations": entries}), flush=True)
+    answer(entries, began, worked)
     for line in sys.stdin:
         workload, seed = line.split()
         chosen = np.random.default_rng(int(seed)).integers(0, entries, arguments.reads)
@@ -310,14 +318,11 @@ def worker(arguments: argparse.Namespace) -> None:
             done = arguments.reads // 10
             store.put(some[:done], b"w" * arguments.value_bytes)
         elif workload == "memory":
-            print(json.dumps({"bytes": resident() - before}), flush=True)
+            print(json.dumps({"mib": (resident() - before) / (1 << 20)}), flush=True)
             continue
         else:
             done = 0
-        seconds, worked = time.perf_counter() - began, time.process_time() - worked
-        print(
-            json.dumps({"seconds": seconds, "worked": worked, "operations": done}), flush=True
-        )
+        answer(done, began, worked)
     store.close()
 
 
@@ -340,11 +345,17 @@ def ask(process: subprocess.Popen[str], line: str) -> dict[str, float]:
     return answer
 
 
-def versions() -> Iterator[str]:
+def settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All that a number depends on, for each row."""
     from importlib.metadata import version
 
-    for package in ("hedgerow", "plyvel", "rocksdict", "lmdb", "diskcache", "numpy"):
-        yield f"{package} {version(package)}"
+    packages = ("hedgerow", "plyvel", "rocksdict", "lmdb", "diskcache", "numpy")
+    versions = [f"{package}={version(package)}" for package in packages]
+    script = Path(__file__).parents[2] / "common/row"
+    command = [script, "python", f"python={platform.python_version()}", *versions]
+    common: dict[str, Any] = json.loads(subprocess.check_output(command))
+    options = ("entries", "value_bytes", "memory_mib", "reads")
+    return common | {option: getattr(arguments, option) for option in options}
 
 
 def main() -> None:
@@ -356,6 +367,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--stores", default=",".join(store.name for store in STORES))
     parser.add_argument("--dir", default=None, help="directory of the stores")
+    parser.add_argument("--json", type=Path, default=None, help="file for the rows")
     parser.add_argument("--worker", default=None, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     arguments.memory = arguments.memory_mib << 20
@@ -363,16 +375,20 @@ def main() -> None:
         worker(arguments)
         return
     names = arguments.stores.split(",")
-    rates: dict[tuple[str, str, str], list[float]] = {}
+    fixed = settings(arguments)
+    rows: list[dict[str, Any]] = []
+
+    def row(store: str, workload: str, round: int, answer: dict[str, float]) -> None:
+        measured = {"store": store, "workload": workload, "round": round} | answer
+        rows.append(fixed | measured | {"load": os.getloadavg()[0]})
+
     with tempfile.TemporaryDirectory(dir=arguments.dir) as dir:
         running = {}
         for name in names:
             running[name] = start(name, arguments, dir)
             stdout = running[name].stdout
             assert stdout is not None
-            filled = json.loads(stdout.readline())
-            rates[name, "fill", "seconds"] = [filled["operations"] / filled["seconds"]]
-        loads = [os.getloadavg()[0]]
+            row(name, "fill", 0, json.loads(stdout.readline()))
         # Reads come first, over stores that are settled; puts overwrite a part of the entries.
         rounds = [(workload, seed) for seed in range(arguments.rounds) for workload in READS]
         rounds += [("put", seed) for seed in range(arguments.rounds)]
@@ -380,40 +396,35 @@ def main() -> None:
             for name in random.Random(seed).sample(names, len(names)):
                 answer = ask(running[name], f"{workload} {seed}")
                 if answer["operations"]:
-                    for measure in ("seconds", "worked"):
-                        rate = answer["operations"] / answer[measure]
-                        rates.setdefault((name, workload, measure), []).append(rate)
-            loads.append(os.getloadavg()[0])
-        memory = {name: ask(running[name], "memory 0")["bytes"] for name in names}
+                    row(name, workload, seed, answer)
+        for name in names:
+            row(name, "memory", 0, ask(running[name], "memory 0"))
         for process in running.values():
             process.communicate()
-    report(arguments, names, rates, memory, loads)
+    report(fixed, names, rows, arguments.rounds)
+    if arguments.json:
+        arguments.json.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def report(
-    arguments: argparse.Namespace,
-    names: list[str],
-    rates: dict[tuple[str, str, str], list[float]],
-    memory: dict[str, float],
-    loads: list[float],
+    fixed: dict[str, Any], names: list[str], rows: list[dict[str, Any]], rounds: int
 ) -> None:
-    print(
-        f"{arguments.entries} entries, keys of {KEY_BYTES} bytes in random order, values of "
-        f"{arguments.value_bytes} bytes; {arguments.memory_mib} MiB; {arguments.reads} reads; "
-        f"medians of {arguments.rounds} rounds; load {min(loads):.1f} to {max(loads):.1f} on "
-        f"{os.cpu_count()} cores; Python {platform.python_version()}; {', '.join(versions())}\n"
-    )
+    loads = [row["load"] for row in rows]
+    print(f"{json.dumps(fixed)}\n{rounds} rounds, load {min(loads):.1f} to {max(loads):.1f}\n")
+
+    def median(store: str, workload: str, field: str) -> str:
+        of = [row for row in rows if (row["store"], row["workload"]) == (store, workload)]
+        some = [row[field] for row in of if field in row]
+        return f"{statistics.median(some):,.0f}" if some else ""
+
     columns = ["fill", *READS, "put"]
-    for measure, title in (("seconds", "per second"), ("worked", "per second of processor time")):
-        print(f"Operations {title}:\n")
+    for measure in ("ops_per_second", "ops_per_processor_second"):
+        print(f"{measure}:\n")
         print("| store | " + " | ".join(columns) + " | memory (MiB) |")
         print("|---" * (len(columns) + 2) + "|")
         for name in names:
-            cells = []
-            for column in columns:
-                some = rates.get((name, column, measure))
-                cells.append(f"{statistics.median(some):,.0f}" if some else "")
-            print(f"| {name} | " + " | ".join(cells) + f" | {memory[name] / (1 << 20):.0f} |")
+            cells = [median(name, column, measure) for column in columns]
+            print("| " + " | ".join([name, *cells, median(name, "memory", "mib")]) + " |")
         print()
 
 

@@ -142,15 +142,15 @@ fn measure(keyspace: &Keyspace, entries: u64, gets: u64) -> engine::Result<()> {
 
     let began = now();
     black_box(get(keyspace, entries, gets, &mut 42)?);
-    report("get", began, gets);
+    report("Keyspace::get", began, gets);
 
     let began = now();
     black_box(read_all(keyspace)?);
-    report("cursor", began, entries);
+    report("Cursor::next", began, entries);
 
     let began = now();
     black_box(visit_all(keyspace)?);
-    report("visit", began, entries);
+    report("Cursor::visit", began, entries);
 
     let began = now();
     let mut sum = 0;
@@ -159,6 +159,6 @@ fn measure(keyspace: &Keyspace, entries: u64, gets: u64) -> engine::Result<()> {
         sum += u64::from(key[15]) + u64::from(value[0]) + value.len() as u64;
     }
     black_box(sum);
-    report("scan", began, entries);
+    report("Keyspace::scan", began, entries);
     Ok(())
 }
