@@ -20,7 +20,7 @@ public final class Hedgerow {
 
     /** Supplies key-value stores, for {@link org.apache.kafka.streams.state.Stores#keyValueStoreBuilder}. */
     public static KeyValueBytesStoreSupplier keyValueStore(String name) {
-        return new Supplier.KeyValue(name, HedgerowKeyValueStore::new);
+        return new Supplier.KeyValue(name, HedgerowKeyValueStore.Plain::new);
     }
 
     /**

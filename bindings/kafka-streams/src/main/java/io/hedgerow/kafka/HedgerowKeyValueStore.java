@@ -9,6 +9,11 @@ import java.util.Objects;
 import org.apache.kafka.common.serialization.Serializer;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.query.PositionBound;
+import org.apache.kafka.streams.query.Query;
+import org.apache.kafka.streams.query.QueryConfig;
+import org.apache.kafka.streams.query.QueryResult;
+import org.apache.kafka.streams.query.RangeQuery;
 import org.apache.kafka.streams.state.HeadersBytesStore;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -17,13 +22,28 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** A key-value store: a keyspace of the database of its process. Writes go through. */
-class HedgerowKeyValueStore extends HedgerowStore implements KeyValueStore<Bytes, byte[]> {
+abstract class HedgerowKeyValueStore extends HedgerowStore implements KeyValueStore<Bytes, byte[]> {
     private static final Logger LOG = LoggerFactory.getLogger(HedgerowKeyValueStore.class);
 
     private Keyspace keyspace;
 
     HedgerowKeyValueStore(String name) {
         super(name);
+    }
+
+    /** A store of bare values, which the DSL puts under an adapter that adds timestamps. */
+    static final class Plain extends HedgerowKeyValueStore {
+        Plain(String name) {
+            super(name);
+        }
+
+        @Override
+        public <R> QueryResult<R> query(Query<R> query, PositionBound bound, QueryConfig config) {
+            QueryResult<R> result = super.query(query, bound, config);
+            return query instanceof RangeQuery && result.isSuccess()
+                    ? RocksDbRanges.cast(result)
+                    : result;
+        }
     }
 
     /** A store whose values begin with a timestamp. */
