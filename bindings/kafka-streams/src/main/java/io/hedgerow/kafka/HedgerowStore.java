@@ -50,6 +50,12 @@ abstract class HedgerowStore implements StateStore {
     private StoreIdentity identity;
     private StoreMetrics metrics;
     private Position position = Position.emptyPosition();
+    /**
+     * True since Streams has asked for an offset, or has written. A commit before that is none:
+     * Streams takes over the offsets of a file of before 4.3, which are those of another store.
+     */
+    private boolean begun;
+
     private volatile boolean open;
 
     HedgerowStore(String name) {
@@ -95,6 +101,7 @@ abstract class HedgerowStore implements StateStore {
             database.close();
             throw e;
         }
+        begun = false;
         open = true;
         metrics = StoreMetrics.register(context, this);
         context.register(
@@ -185,6 +192,7 @@ abstract class HedgerowStore implements StateStore {
 
     /** Makes a call that writes the record of the context. */
     <T> T write(Supplier<T> body) {
+        begun = true;
         synchronized (position) {
             T result = call(body);
             StoreQueryUtils.updatePosition(position, context);
@@ -231,7 +239,7 @@ abstract class HedgerowStore implements StateStore {
 
     @Override
     public synchronized void commit(Map<TopicPartition, Long> offsets) {
-        if (open) {
+        if (open && begun) {
             synchronized (position) {
                 call(() -> {
                     identity.commit(offsets, position);
@@ -252,6 +260,7 @@ abstract class HedgerowStore implements StateStore {
 
     @Override
     public Long committedOffset(TopicPartition partition) {
+        begun = true;
         return call(() -> identity.committedOffset(partition));
     }
 
@@ -263,6 +272,7 @@ abstract class HedgerowStore implements StateStore {
     // ---- restore ----
 
     private void restoreAll(Collection<ConsumerRecord<byte[], byte[]>> records) {
+        begun = true;
         synchronized (position) {
             call(() -> {
                 restore(records);

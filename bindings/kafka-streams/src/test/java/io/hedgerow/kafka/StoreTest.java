@@ -23,13 +23,18 @@ import java.util.Random;
 import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
+import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.TaskId;
+import org.apache.kafka.streams.processor.internals.StateDirectory;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.StoreSupplier;
+import org.apache.kafka.streams.state.internals.LegacyCheckpointingStateStore;
 import org.apache.kafka.test.MockInternalProcessorContext;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -39,6 +44,7 @@ import org.junit.jupiter.api.io.TempDir;
 class StoreTest {
     private static final TopicPartition FIRST = new TopicPartition("changelog", 0);
     private static final TopicPartition SECOND = new TopicPartition("changelog", 1);
+    private static final TaskId TASK = new TaskId(0, 1);
 
     @TempDir Path state;
     private final Map<String, Object> configs = new HashMap<>();
@@ -56,12 +62,16 @@ class StoreTest {
     }
 
     private KeyValueStore<Bytes, byte[]> open(String name) throws IOException {
-        Path task = Files.createDirectories(state.resolve("shop").resolve("0_1"));
+        return open(Hedgerow.keyValueStore(name));
+    }
+
+    private <S extends StateStore> S open(StoreSupplier<S> supplier) throws IOException {
+        Path directory = Files.createDirectories(state.resolve("shop").resolve(TASK.toString()));
         Properties properties = new Properties();
         properties.putAll(configs);
         MockInternalProcessorContext<?, ?> context =
-                new MockInternalProcessorContext<>(properties, new TaskId(0, 1), task.toFile());
-        KeyValueStore<Bytes, byte[]> store = Hedgerow.keyValueStore(name).get();
+                new MockInternalProcessorContext<>(properties, TASK, directory.toFile());
+        S store = supplier.get();
         store.init(context, store);
         return store;
     }
@@ -152,6 +162,22 @@ class StoreTest {
             stores.removeIf(it -> it.startsWith("~"));
             assertEquals(1, stores.size(), stores.toString());
         }
+    }
+
+    /** Streams before 4.3 left such a file: its offsets are those of stores of RocksDB. */
+    @Test
+    void theOffsetsOfACheckpointFileAreNotThoseOfAStore() throws IOException {
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        Files.writeString(state.resolve("shop/0_1/.checkpoint"), "0\n1\nchangelog 0 7\n");
+        StateDirectory directories =
+                new StateDirectory(new StreamsConfig(configs), Time.SYSTEM, true, false);
+        LegacyCheckpointingStateStore.migrateLegacyOffsets(
+                "", directories, TASK, Map.of(FIRST, store));
+        assertFalse(Files.exists(state.resolve("shop/0_1/.checkpoint")));
+        assertNull(store.committedOffset(FIRST), "everything is restored");
+        store.commit(Map.of(FIRST, 3L));
+        assertEquals(3L, store.committedOffset(FIRST));
+        store.close();
     }
 
     @Test
