@@ -30,6 +30,7 @@ import org.apache.kafka.streams.query.Query;
 import org.apache.kafka.streams.query.QueryConfig;
 import org.apache.kafka.streams.query.QueryResult;
 import org.apache.kafka.streams.state.HeadersBytesStore;
+import org.apache.kafka.streams.state.TimestampedBytesStore;
 import org.apache.kafka.streams.state.internals.StoreQueryUtils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -69,6 +70,13 @@ abstract class HedgerowStore implements StateStore {
      */
     abstract void openKeyspaces(String prefix);
 
+    /** How the data is to be read. A store of another format cannot read it. */
+    String format() {
+        return this instanceof HeadersBytesStore
+                ? "headers"
+                : this instanceof TimestampedBytesStore ? "timestamped" : "plain";
+    }
+
     /** The keyspaces at this moment. */
     abstract Collection<Keyspace> keyspaces();
 
@@ -87,7 +95,7 @@ abstract class HedgerowStore implements StateStore {
                         false);
         database = ProcessDatabase.open(context);
         try {
-            identity = StoreIdentity.open(database, context, name);
+            identity = StoreIdentity.open(database, context, name, format());
             openKeyspaces(identity.keyspaceName());
             position = identity.position();
         } catch (CorruptionException e) {

@@ -61,6 +61,11 @@ final class HedgerowVersionedStore extends HedgerowStore
     }
 
     @Override
+    String format() {
+        return "versions, segments of " + interval + " ms";
+    }
+
+    @Override
     Collection<Keyspace> keyspaces() {
         List<Keyspace> all = new ArrayList<>(segments.all());
         all.add(latest);

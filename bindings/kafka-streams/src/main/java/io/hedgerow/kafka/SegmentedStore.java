@@ -76,6 +76,12 @@ abstract class SegmentedStore extends HedgerowStore {
     }
 
     @Override
+    String format() {
+        String kind = keys == SegmentKeys.WINDOW ? " windows" : " sessions";
+        return super.format() + kind + ", segments of " + interval + " ms" + (timeIndexed ? ", times" : "");
+    }
+
+    @Override
     Collection<Keyspace> keyspaces() {
         List<Keyspace> all = new ArrayList<>(segments.all());
         if (timeIndexed) {

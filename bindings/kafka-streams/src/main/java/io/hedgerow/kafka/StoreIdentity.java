@@ -18,6 +18,8 @@ import org.apache.kafka.streams.errors.TaskCorruptedException;
 import org.apache.kafka.streams.processor.StateStoreContext;
 import org.apache.kafka.streams.query.Position;
 import org.apache.kafka.streams.state.internals.PositionSerde;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Which state in the database a store has, and how far that state is.
@@ -31,9 +33,15 @@ import org.apache.kafka.streams.state.internals.PositionSerde;
  * identity 0 'position'             the position
  * identity 0 'status'               1 while the store is open
  * identity 0 'marker'               the path of the file
+ * identity 0 'format'               how the data is to be read
  * </pre>
+ *
+ * A store of another format takes another identity: Streams restores it from its changelog, whose
+ * records it converts.
  */
 final class StoreIdentity {
+    private static final Logger LOG = LoggerFactory.getLogger(StoreIdentity.class);
+
     private static final String FOLDER = "hedgerow";
     private static final byte[] OPEN = {1};
     private static final byte[] CLOSED = {0};
@@ -45,51 +53,69 @@ final class StoreIdentity {
     private final Path marker;
     private final String identity;
 
-    private StoreIdentity(
-            ProcessDatabase database, String store, String task, Path marker, String identity) {
-        this.marker = marker;
+    private StoreIdentity(ProcessDatabase database, StateStoreContext context, String store) {
         this.database = database;
         this.store = store;
-        this.task = task;
-        this.identity = identity;
+        task = context.taskId().toString();
+        marker = context.stateDir().toPath().resolve(FOLDER).resolve(store);
+        identity = read(marker);
         offsets = database.offsets();
     }
 
     /**
      * Finds the state of a store, or makes an empty one, and marks it as open.
      *
+     * @param format how the data is to be read
      * @throws TaskCorruptedException if it was not closed under exactly-once: it may have writes that
      *     were never committed
      */
-    static StoreIdentity open(ProcessDatabase database, StateStoreContext context, String store) {
-        Path marker = marker(context.stateDir().toPath(), store);
-        StoreIdentity identity =
-                new StoreIdentity(
-                        database, store, context.taskId().toString(), marker, read(marker));
+    static StoreIdentity open(
+            ProcessDatabase database, StateStoreContext context, String store, String format) {
+        StoreIdentity identity = new StoreIdentity(database, context, store);
+        if (identity.hasOtherFormat(format)) {
+            identity.forget();
+            identity = new StoreIdentity(database, context, store);
+        }
         boolean exactlyOnce =
                 StreamsConfig.EXACTLY_ONCE_V2.equals(
                         context.appConfigs().get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG));
-        byte[] status = identity.offsets.get(identity.key("status"));
+        byte[] status = identity.value("status");
         if (exactlyOnce && Arrays.equals(status, OPEN)) {
             throw new TaskCorruptedException(
                     Set.of(context.taskId()),
                     new ProcessorStateException(
                             "expected store " + store + " to be closed before it is opened again"));
         }
-        // The path is there before any keyspace of the store is.
-        database.database()
-                .batch()
-                .put(identity.offsets, identity.key("marker"), utf8(marker.toAbsolutePath().toString()))
-                .put(identity.offsets, identity.key("status"), OPEN)
-                .commit();
+        identity.begin(format);
         if (status == null) {
             database.dropForgotten(identity.task + "." + store + ".");
         }
         return identity;
     }
 
-    private static Path marker(Path taskDirectory, String store) {
-        return taskDirectory.resolve(FOLDER).resolve(store);
+    /** Returns true if there is data of another format, or of one that was not noted. */
+    private boolean hasOtherFormat(String format) {
+        byte[] found = value("format");
+        if (value("status") == null || Arrays.equals(found, utf8(format))) {
+            return false;
+        }
+        LOG.warn(
+                "Store {} of task {} has the format '{}', expected '{}': it is restored",
+                store,
+                task,
+                found == null ? "unknown" : new String(found, StandardCharsets.UTF_8),
+                format);
+        return true;
+    }
+
+    /** Marks the store as open. The path is there before any keyspace of the store is. */
+    private void begin(String format) {
+        database.database()
+                .batch()
+                .put(offsets, key("marker"), utf8(marker.toAbsolutePath().toString()))
+                .put(offsets, key("format"), utf8(format))
+                .put(offsets, key("status"), OPEN)
+                .commit();
     }
 
     private static String read(Path marker) {
@@ -134,7 +160,7 @@ final class StoreIdentity {
     }
 
     Position position() {
-        byte[] bytes = offsets.get(key("position"));
+        byte[] bytes = value("position");
         return bytes == null
                 ? Position.emptyPosition()
                 : PositionSerde.deserialize(ByteBuffer.wrap(bytes));
@@ -180,6 +206,10 @@ final class StoreIdentity {
 
     static byte[] prefix(String identity) {
         return utf8(identity + "\0");
+    }
+
+    private byte[] value(String what) {
+        return offsets.get(key(what));
     }
 
     private byte[] key(TopicPartition partition) {

@@ -12,7 +12,9 @@ import io.hedgerow.SharedHedgerow;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -24,6 +26,7 @@ import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.streams.DslStoreFormat;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
@@ -162,6 +165,50 @@ class StoreTest {
             stores.removeIf(it -> it.startsWith("~"));
             assertEquals(1, stores.size(), stores.toString());
         }
+    }
+
+    /** A store cannot read another format, segments or index: everything is restored. */
+    @Test
+    void aStoreOfAnotherFormatIsEmpty() throws IOException {
+        Duration hour = Duration.ofHours(1);
+        Duration size = Duration.ofMinutes(1);
+        List<StoreSupplier<?>> formats =
+                List.of(
+                        Hedgerow.keyValueStore("counts"),
+                        Hedgerow.timestampedKeyValueStore("counts"),
+                        Hedgerow.keyValueStoreWithHeaders("counts"),
+                        Hedgerow.versionedKeyValueStore("counts", hour),
+                        Hedgerow.windowStore("counts", hour, size, false),
+                        Hedgerow.windowStore("counts", hour.multipliedBy(2), size, false),
+                        Hedgerow.timestampedWindowStore("counts", hour, size, false),
+                        Hedgerow.windowStoreWithHeaders("counts", hour, size, false),
+                        WindowSupplier.of("counts", DslStoreFormat.HEADERS, hour, size, false, true),
+                        Hedgerow.sessionStore("counts", hour),
+                        Hedgerow.sessionStoreWithHeaders("counts", hour));
+        for (StoreSupplier<?> format : formats) {
+            for (Long expected : Arrays.asList(null, 7L)) {
+                StateStore store = open(format);
+                assertEquals(expected, store.committedOffset(FIRST), () -> "of " + store.getClass());
+                store.commit(Map.of(FIRST, 7L));
+                store.close();
+            }
+        }
+    }
+
+    @Test
+    void aStoreOfUnknownFormatIsEmpty() throws IOException {
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        store.put(key("a"), new byte[] {1});
+        store.commit(Map.of(FIRST, 7L));
+        store.close();
+        String identity = Files.readString(state.resolve("shop/0_1/hedgerow/counts"));
+        try (SharedHedgerow db = SharedHedgerow.open(database(), new Options())) {
+            db.database().keyspace("~offsets").delete(key(identity + "\0format").get());
+        }
+        KeyValueStore<Bytes, byte[]> again = open("counts");
+        assertNull(again.get(key("a")));
+        assertNull(again.committedOffset(FIRST));
+        again.close();
     }
 
     /** Streams before 4.3 left such a file: its offsets are those of stores of RocksDB. */
