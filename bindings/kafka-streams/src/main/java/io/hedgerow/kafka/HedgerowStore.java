@@ -58,6 +58,8 @@ abstract class HedgerowStore implements StateStore {
     private boolean begun;
 
     private volatile boolean open;
+    /** The damage for which the state was given up, by whichever thread found it. */
+    private volatile CorruptionException damage;
 
     HedgerowStore(String name) {
         this.name = name;
@@ -93,27 +95,34 @@ abstract class HedgerowStore implements StateStore {
                         context.appConfigs(),
                         InternalConfig.IQ_CONSISTENCY_OFFSET_VECTOR_ENABLED,
                         false);
-        database = ProcessDatabase.open(context);
+        identity = null;
+        damage = null;
         try {
-            identity = StoreIdentity.open(database, context, name, format());
-            openKeyspaces(identity.keyspaceName());
-            position = identity.position();
+            open(context);
         } catch (CorruptionException e) {
-            database.close();
-            // Without an identity it is the offsets of all stores that are damaged.
+            // Without an identity it is the offsets of all stores that are damaged. The next
+            // process that opens the database sees that, and replaces it.
             throw identity == null ? failed(e) : corrupted(e);
         } catch (HedgerowException e) {
-            database.close();
             throw failed(e);
-        } catch (RuntimeException e) {
-            database.close();
-            throw e;
         }
         begun = false;
         open = true;
         metrics = StoreMetrics.register(context, this);
         context.register(
                 root, (RecordBatchingStateRestoreCallback) this::restoreAll, this::savePosition);
+    }
+
+    private void open(StateStoreContext context) {
+        database = ProcessDatabase.open(context);
+        try {
+            identity = StoreIdentity.open(database, context, name, format());
+            openKeyspaces(identity.keyspaceName());
+            position = identity.position();
+        } catch (RuntimeException e) {
+            database.close();
+            throw e;
+        }
     }
 
     @Override
@@ -175,6 +184,9 @@ abstract class HedgerowStore implements StateStore {
         if (!open) {
             throw new InvalidStateStoreException("Store " + name + " is currently closed");
         }
+        if (damage != null) {
+            throw corrupted(damage);
+        }
         try {
             return body.get();
         } catch (IllegalStateException e) {
@@ -192,6 +204,7 @@ abstract class HedgerowStore implements StateStore {
 
     /** Gives up the state, which Streams restores when it has opened the task again. */
     private TaskCorruptedException corrupted(CorruptionException e) {
+        damage = e;
         identity.forget();
         return new TaskCorruptedException(
                 Set.of(context.taskId()),

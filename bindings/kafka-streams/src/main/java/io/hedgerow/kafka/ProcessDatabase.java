@@ -1,10 +1,17 @@
 package io.hedgerow.kafka;
 
+import io.hedgerow.CorruptionException;
+import io.hedgerow.EntryIterator;
 import io.hedgerow.Hedgerow;
+import io.hedgerow.HedgerowException;
+import io.hedgerow.KeyRange;
 import io.hedgerow.Keyspace;
 import io.hedgerow.Options;
 import io.hedgerow.SharedHedgerow;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -13,6 +20,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.processor.StateStoreContext;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -44,8 +52,7 @@ final class ProcessDatabase implements AutoCloseable {
     private static final String OFFSETS = "~offsets";
     /** Task, store, identity; then a segment, or what else a store has. */
     private static final Pattern NAME =
-            Pattern.compile(
-                    "[^.]+\\..+\\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:[.~].*)?");
+            Pattern.compile("[^.]+\\..+\\.(" + StoreIdentity.PATTERN + ")(?:[.~].*)?");
 
     private static final long SWEEP_NANOS = TimeUnit.HOURS.toNanos(1);
     private static final long STATS_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -62,12 +69,10 @@ final class ProcessDatabase implements AutoCloseable {
     private final Map<String, Object> configs;
     private final Shared shared;
 
-    private ProcessDatabase(SharedHedgerow share, Map<String, Object> configs) {
+    private ProcessDatabase(SharedHedgerow share, Map<String, Object> configs, Shared shared) {
         this.share = share;
         this.configs = configs;
-        synchronized (SHARED) {
-            shared = SHARED.computeIfAbsent(share.database(), it -> new Shared());
-        }
+        this.shared = shared;
     }
 
     static ProcessDatabase open(StateStoreContext context) {
@@ -79,10 +84,70 @@ final class ProcessDatabase implements AutoCloseable {
         }
         boolean compresses = !"none".equals(String.valueOf(configs.get(COMPRESSION)));
         options.set("compress_log", Boolean.toString(compresses));
-        ProcessDatabase database =
-                new ProcessDatabase(SharedHedgerow.open(directory(context), options), configs);
+        ProcessDatabase database = openOrReplace(directory(context), options, configs);
         database.sweep();
         return database;
+    }
+
+    /** Opens the database in a directory. One that is damaged gives way to an empty one. */
+    private static ProcessDatabase openOrReplace(
+            Path directory, Options options, Map<String, Object> configs) {
+        // Two threads must not find the same damage: the second one would move the new database.
+        synchronized (SHARED) {
+            try {
+                return open(directory, options, configs);
+            } catch (CorruptionException e) {
+                setAside(directory, e);
+                return open(directory, options, configs);
+            }
+        }
+    }
+
+    private static ProcessDatabase open(
+            Path directory, Options options, Map<String, Object> configs) {
+        SharedHedgerow share = SharedHedgerow.open(directory, options);
+        try {
+            Shared shared = SHARED.get(share.database());
+            if (shared == null) {
+                checkOffsets(share.database());
+                shared = new Shared();
+                SHARED.put(share.database(), shared);
+            }
+            return new ProcessDatabase(share, configs, shared);
+        } catch (RuntimeException e) {
+            share.close();
+            throw e;
+        }
+    }
+
+    /** Reads what all stores need, while none of them is open. It is small. */
+    private static void checkOffsets(Hedgerow database) {
+        try (EntryIterator all = database.keyspace(OFFSETS).iterate(KeyRange.all())) {
+            all.forEachRemaining(it -> {});
+        }
+    }
+
+    /** Renames a directory. Whether anybody needs the damaged files is for the owner to say. */
+    private static void setAside(Path directory, CorruptionException damage) {
+        Path aside = null;
+        try {
+            Path real = directory.toRealPath();
+            aside = real.resolveSibling(real.getFileName() + ".damaged-" + System.currentTimeMillis());
+            Files.move(real, aside, StandardCopyOption.ATOMIC_MOVE);
+            // A link to it stays one.
+            Files.createDirectory(real);
+        } catch (IOException e) {
+            damage.addSuppressed(e);
+            throw new ProcessorStateException(
+                    "the database in " + directory + " is damaged, and cannot be renamed to " + aside
+                            + ": move it away, then all stores are restored",
+                    damage);
+        }
+        LOG.error(
+                "The database in {} is damaged: all stores are restored. It is now in {}, which nobody reads or deletes",
+                directory,
+                aside,
+                damage);
     }
 
     private static Path directory(StateStoreContext context) {
@@ -149,7 +214,10 @@ final class ProcessDatabase implements AutoCloseable {
         }
     }
 
-    /** Drops what was forgotten since the database was opened, and every hour at most. */
+    /**
+     * Drops what was forgotten, when the database is opened and then every hour at most. It fails
+     * nobody: what is left is dropped the next time.
+     */
     private void sweep() {
         synchronized (shared) {
             if (System.nanoTime() - shared.sweptAt < SWEEP_NANOS) {
@@ -157,7 +225,11 @@ final class ProcessDatabase implements AutoCloseable {
             }
             shared.sweptAt = System.nanoTime();
         }
-        dropForgotten("");
+        try {
+            dropForgotten("");
+        } catch (HedgerowException e) {
+            LOG.warn("Cannot drop the keyspaces of stores that were wiped", e);
+        }
     }
 
     /**

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Map;
@@ -41,6 +42,9 @@ import org.slf4j.LoggerFactory;
  */
 final class StoreIdentity {
     private static final Logger LOG = LoggerFactory.getLogger(StoreIdentity.class);
+
+    /** An identity, as a regular expression. */
+    static final String PATTERN = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
 
     private static final String FOLDER = "hedgerow";
     private static final byte[] OPEN = {1};
@@ -118,30 +122,37 @@ final class StoreIdentity {
                 .commit();
     }
 
+    /** Reads the identity, or makes one: a crash of the machine may leave an empty file. */
     private static String read(Path marker) {
         try {
-            if (Files.exists(marker)) {
-                return UUID.fromString(Files.readString(marker).trim()).toString();
+            String found = Files.exists(marker) ? text(marker) : "";
+            if (found.matches(PATTERN)) {
+                return found;
             }
             String identity = UUID.randomUUID().toString();
             Files.createDirectories(marker.getParent());
             Files.writeString(marker, identity);
             return identity;
-        } catch (IOException | IllegalArgumentException e) {
+        } catch (IOException e) {
             throw new ProcessorStateException("cannot read the identity of a store in " + marker, e);
         }
     }
 
-    /** Returns true if the file of a store still has this identity. */
+    private static String text(Path marker) throws IOException {
+        return Files.readString(marker, StandardCharsets.ISO_8859_1).trim();
+    }
+
+    /** Returns true if the file of a store still has this identity, or cannot be read now. */
     static boolean isLive(Keyspace offsets, String identity) {
         byte[] marker = offsets.get(utf8(identity + "\0marker"));
         try {
             return marker != null
-                    && Files.readString(Path.of(new String(marker, StandardCharsets.UTF_8)))
-                            .trim()
-                            .equals(identity);
-        } catch (IOException e) {
+                    && text(Path.of(new String(marker, StandardCharsets.UTF_8))).equals(identity);
+        } catch (NoSuchFileException e) {
             return false;
+        } catch (IOException e) {
+            LOG.warn("Cannot read a file of identity {}, whose store is kept", identity, e);
+            return true;
         }
     }
 

@@ -22,6 +22,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
+import java.util.Set;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.Bytes;
@@ -37,11 +40,14 @@ import org.apache.kafka.streams.processor.internals.StateDirectory;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.StoreSupplier;
+import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.state.internals.LegacyCheckpointingStateStore;
 import org.apache.kafka.test.MockInternalProcessorContext;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Where state lives, what outlives a process, and what Streams' own suite leaves out. */
 class StoreTest {
@@ -236,55 +242,119 @@ class StoreTest {
         open("counts").close();
     }
 
-    /** Bytes of a table are changed: the store gives its state up, and is empty when it is opened again. */
-    @Test
-    void aDamagedTableEndsInARestore() throws IOException {
+    private static final StoreSupplier<WindowStore<Bytes, byte[]>> WINDOWS =
+            Hedgerow.windowStore("windows", Duration.ofHours(1), Duration.ofMinutes(1), false);
+
+    /** Writes stores with an offset. Their entries are in the log. */
+    private void fill() throws IOException {
         Random random = new Random(1);
-        KeyValueStore<Bytes, byte[]> store = open("counts");
+        KeyValueStore<Bytes, byte[]> counts = open("counts");
+        WindowStore<Bytes, byte[]> windows = open(WINDOWS);
         for (int i = 0; i < 20_000; i++) {
             byte[] value = new byte[100];
             random.nextBytes(value);
-            store.put(key("k" + i), value);
+            counts.put(key("k" + i), value);
+            windows.put(key("k" + i), value, i);
         }
-        store.commit(Map.of(FIRST, 20_000L));
-        store.close();
+        for (StateStore store : List.of(counts, windows)) {
+            store.commit(Map.of(FIRST, 20_000L));
+            store.close();
+        }
+    }
+
+    private void flush() {
         try (SharedHedgerow db = SharedHedgerow.open(database(), new Options())) {
             db.database().flush().await();
         }
-        damage();
-        KeyValueStore<Bytes, byte[]> damaged = open("counts");
+    }
+
+    private void checkRestores() throws IOException {
+        KeyValueStore<Bytes, byte[]> counts = open("counts");
+        WindowStore<Bytes, byte[]> windows = open(WINDOWS);
+        assertNull(counts.get(key("k1")));
+        assertNull(windows.fetch(key("k1"), 1));
+        for (StateStore store : List.of(counts, windows)) {
+            assertNull(store.committedOffset(FIRST), "everything is restored");
+            store.close();
+        }
+    }
+
+    /** The store gives its state up, and is empty when it is opened again. */
+    @Test
+    void aDamagedTableEndsInARestore() throws IOException {
+        fill();
+        flush();
+        damage(100_000, ".table");
+        KeyValueStore<Bytes, byte[]> counts = open("counts");
+        WindowStore<Bytes, byte[]> windows = open(WINDOWS);
+        checkGivesUp(counts::all);
+        checkGivesUp(windows::all);
+        assertThrows(TaskCorruptedException.class, () -> counts.put(key("new"), new byte[] {1}));
+        assertThrows(TaskCorruptedException.class, () -> windows.put(key("new"), new byte[] {1}, 0));
+        counts.close();
+        windows.close();
+        checkRestores();
+    }
+
+    private static void checkGivesUp(Supplier<KeyValueIterator<?, byte[]>> read) {
         TaskCorruptedException e =
                 assertThrows(
                         TaskCorruptedException.class,
                         () -> {
-                            try (KeyValueIterator<Bytes, byte[]> all = damaged.all()) {
+                            try (KeyValueIterator<?, byte[]> all = read.get()) {
                                 all.forEachRemaining(it -> {});
                             }
                         });
-        assertEquals(1, e.corruptedTasks().size());
-        damaged.close();
-        KeyValueStore<Bytes, byte[]> again = open("counts");
-        assertNull(again.get(key("k1")));
-        assertNull(again.committedOffset(FIRST), "everything is restored");
-        again.close();
+        assertEquals(Set.of(TASK), e.corruptedTasks());
     }
 
-    /** Changes bytes in the middle of every big file that is not the log. */
-    private void damage() throws IOException {
-        int damaged = 0;
+    /** A database that cannot be opened, or whose offsets are damaged, is kept beside a new one. */
+    @ParameterizedTest
+    @ValueSource(strings = {"MANIFEST", ".log", ".table"})
+    void aDamagedDatabaseEndsInARestore(String file) throws IOException {
+        fill();
+        if (file.equals(".table")) {
+            flush();
+        }
+        List<Path> damaged = damage(1, file);
+        checkRestores();
+        try (Stream<Path> beside = Files.list(state)) {
+            List<Path> aside =
+                    beside.filter(it -> it.toString().contains(".hedgerow-shop.damaged-"))
+                            .collect(Collectors.toList());
+            assertEquals(1, aside.size(), aside.toString());
+            for (Path it : damaged) {
+                assertTrue(Files.exists(aside.get(0).resolve(database().relativize(it))), it.toString());
+            }
+        }
+    }
+
+    /** A machine that crashed may have an empty file of an identity. */
+    @Test
+    void anEmptyIdentityEndsInARestore() throws IOException {
+        fill();
+        Files.write(state.resolve("shop/0_1/hedgerow/counts"), new byte[0]);
+        Files.write(state.resolve("shop/0_1/hedgerow/windows"), new byte[] {(byte) 0xff, 7});
+        checkRestores();
+    }
+
+    /** Changes bytes of every file of at least a size whose name has an end. */
+    private List<Path> damage(long bytesMin, String end) throws IOException {
+        List<Path> damaged = new ArrayList<>();
         try (Stream<Path> files = Files.walk(database())) {
             for (Path file : (Iterable<Path>) files.filter(Files::isRegularFile)::iterator) {
-                if (file.toString().endsWith(".table") && Files.size(file) > 100_000) {
+                if (file.toString().endsWith(end) && Files.size(file) >= bytesMin) {
                     byte[] bytes = Files.readAllBytes(file);
-                    for (int i = bytes.length / 4; i < bytes.length / 2; i += 100) {
+                    for (int i = Math.min(100, bytes.length / 4); i < bytes.length / 2; i += 100) {
                         bytes[i] ^= 0x55;
                     }
                     Files.write(file, bytes);
-                    damaged++;
+                    damaged.add(file);
                 }
             }
         }
-        assertTrue(damaged > 0, "there should be a table");
+        assertFalse(damaged.isEmpty(), "there should be a file");
+        return damaged;
     }
 
     @Test
