@@ -41,6 +41,8 @@ abstract class HedgerowStore implements StateStore {
 
     /** Bytes of a batch of a restore. */
     private static final int RESTORED_BYTES = 4 << 20;
+    /** Writes between looks at the clock. Under exactly-once Streams tells stores of no commit. */
+    private static final int SWEPT_WRITES = 1000;
 
     final String name;
     private final Set<AutoCloseable> iterators = ConcurrentHashMap.newKeySet();
@@ -56,6 +58,8 @@ abstract class HedgerowStore implements StateStore {
      * Streams takes over the offsets of a file of before 4.3, which are those of another store.
      */
     private boolean begun;
+
+    private int writes;
 
     private volatile boolean open;
     /** The damage for which the state was given up, by whichever thread found it. */
@@ -214,11 +218,15 @@ abstract class HedgerowStore implements StateStore {
     /** Makes a call that writes the record of the context. */
     <T> T write(Supplier<T> body) {
         begun = true;
+        T result;
         synchronized (position) {
-            T result = call(body);
+            result = call(body);
             StoreQueryUtils.updatePosition(position, context);
-            return result;
         }
+        if (++writes % SWEPT_WRITES == 0) {
+            database.sweep();
+        }
+        return result;
     }
 
     static void add(Batch batch, Keyspace keyspace, byte[] key, byte[] value) {
@@ -267,6 +275,7 @@ abstract class HedgerowStore implements StateStore {
                     return null;
                 });
             }
+            database.sweep();
         }
     }
 

@@ -17,6 +17,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.kafka.streams.StreamsConfig;
@@ -54,14 +55,17 @@ final class ProcessDatabase implements AutoCloseable {
     private static final Pattern NAME =
             Pattern.compile("[^.]+\\..+\\.(" + StoreIdentity.PATTERN + ")(?:[.~].*)?");
 
+    /** The nanoseconds of {@link System#nanoTime}; a test sets them. */
+    static LongSupplier clock = System::nanoTime;
+
     private static final long SWEEP_NANOS = TimeUnit.HOURS.toNanos(1);
     private static final long STATS_NANOS = TimeUnit.SECONDS.toNanos(1);
     /** What the stores of a process know together of each database. */
     private static final Map<Hedgerow, Shared> SHARED = new WeakHashMap<>();
 
     private static final class Shared {
-        private long sweptAt = System.nanoTime() - SWEEP_NANOS;
-        private long statsAt = System.nanoTime() - STATS_NANOS;
+        private long sweptAt = clock.getAsLong() - SWEEP_NANOS;
+        private long statsAt = clock.getAsLong() - STATS_NANOS;
         private Map<String, Object> stats;
     }
 
@@ -206,24 +210,24 @@ final class ProcessDatabase implements AutoCloseable {
     /** The statistics of the database, at most a second old. */
     Map<String, Object> stats() {
         synchronized (shared) {
-            if (System.nanoTime() - shared.statsAt >= STATS_NANOS) {
+            if (clock.getAsLong() - shared.statsAt >= STATS_NANOS) {
                 shared.stats = database().stats();
-                shared.statsAt = System.nanoTime();
+                shared.statsAt = clock.getAsLong();
             }
             return shared.stats;
         }
     }
 
     /**
-     * Drops what was forgotten, when the database is opened and then every hour at most. It fails
-     * nobody: what is left is dropped the next time.
+     * Drops what was forgotten, when the database is opened and then every hour at most: Streams
+     * moves tasks away. It fails nobody: what is left is dropped the next time.
      */
-    private void sweep() {
+    void sweep() {
         synchronized (shared) {
-            if (System.nanoTime() - shared.sweptAt < SWEEP_NANOS) {
+            if (clock.getAsLong() - shared.sweptAt < SWEEP_NANOS) {
                 return;
             }
-            shared.sweptAt = System.nanoTime();
+            shared.sweptAt = clock.getAsLong();
         }
         try {
             dropForgotten("");

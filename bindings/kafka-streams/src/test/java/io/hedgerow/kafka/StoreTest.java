@@ -3,6 +3,7 @@ package io.hedgerow.kafka;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -23,6 +24,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -230,6 +232,37 @@ class StoreTest {
         assertNull(store.committedOffset(FIRST), "everything is restored");
         store.commit(Map.of(FIRST, 3L));
         assertEquals(3L, store.committedOffset(FIRST));
+        store.close();
+    }
+
+    /** Streams deletes the directory of a task that moved away; its disk is free within an hour. */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void theStateOfATaskThatMovedIsDropped(boolean commits) throws IOException {
+        KeyValueStore<Bytes, byte[]> moved = open("moved");
+        moved.put(key("a"), new byte[] {1});
+        moved.close();
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        store.put(key("a"), new byte[] {1});
+        Files.delete(state.resolve("shop/0_1/hedgerow/moved"));
+        try (SharedHedgerow db = SharedHedgerow.open(database(), new Options())) {
+            for (long minutes : new long[] {59, 61}) {
+                ProcessDatabase.clock = () -> System.nanoTime() + TimeUnit.MINUTES.toNanos(minutes);
+                if (commits) {
+                    store.commit(Map.of(FIRST, minutes));
+                }
+                for (int i = 0; i < 1000 && !commits; i++) {
+                    store.put(key("a"), new byte[] {2});
+                }
+                assertEquals(
+                        minutes > 60,
+                        db.database().keyspaceNames().stream().noneMatch(it -> it.contains("moved")),
+                        "after " + minutes + " minutes");
+            }
+        } finally {
+            ProcessDatabase.clock = System::nanoTime;
+        }
+        assertNotNull(store.get(key("a")));
         store.close();
     }
 
