@@ -18,6 +18,9 @@ import java.util.Properties;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -40,7 +43,7 @@ import org.apache.kafka.streams.test.TestRecord;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** Every kind of store of the DSL, switched by one line. */
 class DslStoresTest {
@@ -94,7 +97,7 @@ class DslStoresTest {
     }
 
     /** The records of all topics, in their order, by key: the order of different keys is free. */
-    private Map<String, List<String>> run(Class<?> suppliers, String id, long cache) {
+    private Map<String, List<String>> run(Class<?> suppliers, String id, long cache, String format) {
         Properties properties = new Properties();
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, id);
         properties.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
@@ -102,6 +105,7 @@ class DslStoresTest {
         properties.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         properties.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, cache);
+        properties.put(StreamsConfig.DSL_STORE_FORMAT_CONFIG, format);
         properties.put(ProcessDatabase.MEMORY, 32 << 20);
         Map<String, List<String>> results = new TreeMap<>();
         try (TopologyTestDriver driver =
@@ -117,7 +121,11 @@ class DslStoresTest {
             for (int i = 0; i < 1500; i++) {
                 String topic = List.of("left", "right", "table").get(random.nextInt(3));
                 long time = Math.max(0, i * 120L - random.nextInt(20_000));
-                inputs.get(topic).pipeInput("key" + random.nextInt(7), "v" + i, time);
+                Headers headers = new RecordHeaders().add("from", (topic + i).getBytes());
+                inputs.get(topic)
+                        .pipeInput(
+                                new TestRecord<>(
+                                        "key" + random.nextInt(7), "v" + i, headers, time));
             }
             for (String topic : TOPICS) {
                 for (TestRecord<String, String> it :
@@ -127,11 +135,19 @@ class DslStoresTest {
                                         Serdes.String().deserializer())
                                 .readRecordsToList()) {
                     results.computeIfAbsent(topic + " " + it.key(), key -> new ArrayList<>())
-                            .add(it.value() + " at " + it.timestamp());
+                            .add(it.value() + " at " + it.timestamp() + headers(it));
                 }
             }
         }
         return results;
+    }
+
+    private static String headers(TestRecord<String, String> record) {
+        StringBuilder headers = new StringBuilder();
+        for (Header it : record.headers()) {
+            headers.append(" ").append(it.key()).append("=").append(new String(it.value()));
+        }
+        return headers.toString();
     }
 
     /** The same topology on RocksDB, which another process runs: its library must not be in ours. */
@@ -142,9 +158,9 @@ class DslStoresTest {
             DslStoresTest test = new DslStoresTest();
             test.state = Path.of(arguments[0]);
             long cache = Long.parseLong(arguments[1]);
+            Class<?> suppliers = BuiltInDslStoreSuppliers.RocksDBDslStoreSuppliers.class;
             Files.write(
-                    Path.of(arguments[2]),
-                    lines(test.run(BuiltInDslStoreSuppliers.RocksDBDslStoreSuppliers.class, "other", cache)));
+                    Path.of(arguments[2]), lines(test.run(suppliers, "other", cache, arguments[3])));
         }
     }
 
@@ -155,8 +171,8 @@ class DslStoresTest {
     }
 
     @ParameterizedTest
-    @ValueSource(longs = {0, 10 << 20})
-    void theResultsAreThoseOfRocksDb(long cache) throws Exception {
+    @CsvSource({"0, DEFAULT", "10000000, DEFAULT", "0, HEADERS", "10000000, HEADERS"})
+    void theResultsAreThoseOfRocksDb(long cache, String format) throws Exception {
         Path results = state.resolve("results");
         Path output = state.resolve("output");
         Process other =
@@ -167,11 +183,12 @@ class DslStoresTest {
                                 Other.class.getName(),
                                 state.toString(),
                                 "" + cache,
-                                results.toString())
+                                results.toString(),
+                                format)
                         .redirectErrorStream(true)
                         .redirectOutput(output.toFile())
                         .start();
-        Map<String, List<String>> found = run(HedgerowDslStoreSuppliers.class, "ours", cache);
+        Map<String, List<String>> found = run(HedgerowDslStoreSuppliers.class, "ours", cache, format);
         assertEquals(0, other.waitFor(), () -> output + " tells why");
         List<String> expected = Files.readAllLines(results);
         List<String> ours = lines(found);
@@ -187,7 +204,7 @@ class DslStoresTest {
     /** No store falls back on Streams' own engine, which is on the class path. */
     @Test
     void theLibraryOfRocksDbIsNotLoaded() throws IOException {
-        run(HedgerowDslStoreSuppliers.class, "alone", 0);
+        run(HedgerowDslStoreSuppliers.class, "alone", 0, "HEADERS");
         String loaded = Files.readString(Path.of("/proc/self/maps"));
         assertTrue(loaded.contains("hedgerow"), "our library should be loaded");
         assertFalse(loaded.contains("rocksdbjni"), "the library of RocksDB is loaded");
@@ -195,7 +212,7 @@ class DslStoresTest {
 
     @Test
     void segmentsAreDroppedAsTheyExpire() {
-        run(HedgerowDslStoreSuppliers.class, "expire", 0);
+        run(HedgerowDslStoreSuppliers.class, "expire", 0, "DEFAULT");
         try (SharedHedgerow db =
                 SharedHedgerow.open(database(state.resolve("expire")), new Options())) {
             List<String> tumbling = new ArrayList<>(db.database().keyspaceNames());
