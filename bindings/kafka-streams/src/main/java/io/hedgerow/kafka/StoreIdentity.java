@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
@@ -45,6 +46,9 @@ final class StoreIdentity {
 
     /** An identity, as a regular expression. */
     static final String PATTERN = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
+
+    /** A configuration of Streams 4.4. */
+    private static final String TRANSACTIONAL = "enable.transactional.statestores";
 
     private static final String FOLDER = "hedgerow";
     private static final byte[] OPEN = {1};
@@ -80,9 +84,7 @@ final class StoreIdentity {
             identity.forget();
             identity = new StoreIdentity(database, context, store);
         }
-        boolean exactlyOnce =
-                StreamsConfig.EXACTLY_ONCE_V2.equals(
-                        context.appConfigs().get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG));
+        boolean exactlyOnce = isExactlyOnce(context.appConfigs());
         byte[] status = identity.value("status");
         if (exactlyOnce && Arrays.equals(status, OPEN)) {
             throw new TaskCorruptedException(
@@ -95,6 +97,24 @@ final class StoreIdentity {
             database.dropForgotten(identity.task + "." + store + ".");
         }
         return identity;
+    }
+
+    /**
+     * Returns true under exactly-once.
+     *
+     * @throws ConfigException if Streams 4.4 is to leave it to the store to undo the writes of a
+     *     transaction that was aborted
+     */
+    private static boolean isExactlyOnce(Map<String, Object> configs) {
+        if (!StreamsConfig.EXACTLY_ONCE_V2.equals(
+                configs.get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG))) {
+            return false;
+        }
+        if (Boolean.parseBoolean(String.valueOf(configs.get(TRANSACTIONAL)))) {
+            throw new ConfigException(
+                    TRANSACTIONAL, true, "expected false under exactly-once with stores on Hedgerow");
+        }
+        return true;
     }
 
     /** Returns true if there is data of another format, or of one that was not noted. */

@@ -29,6 +29,7 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.streams.DslStoreFormat;
@@ -273,6 +274,15 @@ class StoreTest {
         assertThrows(TaskCorruptedException.class, () -> open("counts"));
         store.close();
         open("counts").close();
+    }
+
+    /** Streams 4.4 would not wipe a store with writes of a transaction that was aborted. */
+    @Test
+    void transactionalStoresAreRefusedUnderExactlyOnce() throws IOException {
+        configs.put("enable.transactional.statestores", "true");
+        open("counts").close();
+        configs.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        assertThrows(ConfigException.class, () -> open("counts"));
     }
 
     private static final StoreSupplier<WindowStore<Bytes, byte[]>> WINDOWS =
