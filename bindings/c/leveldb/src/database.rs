@@ -6,7 +6,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 
 use engine::{Db, Durability, Keyspace, Layout, Snapshot};
-use hedgerow_bindings::foreign::{Bytes, Items, MallocCopy, Out, Text};
+use hedgerow_bindings::foreign::{Bytes, Foreign, Items, MallocCopy, Out, Text};
 use hedgerow_bindings::{Failure, Handles, opaque, repair, run};
 
 use crate::batch::{Operations, leveldb_writebatch_t};
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn leveldb_open(
     pointer(unsafe { call(errptr, name, open) })
 }
 
-/// Closes a database. Iterators of it report an error from now on.
+/// Closes a database. Its iterators stay where they are, and report an error when they move.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_close(db: *mut leveldb_t) {
     // LevelDB reports no error here.
@@ -177,8 +177,10 @@ pub unsafe extern "C" fn leveldb_get(
     vallen: *mut usize,
     errptr: *mut *mut c_char,
 ) -> *mut c_char {
-    let get = |(key, len): (&[u8], Out<usize>)| {
+    let get = |len: Out<usize>| {
         len.set(0);
+        // SAFETY: the caller's promise.
+        let key = unsafe { Bytes(key.cast(), keylen).here() }?;
         let database = DATABASES.get(number(db))?;
         let keyspace = &database.keyspace;
         let mut copied = Ok(null_mut());
@@ -201,7 +203,7 @@ pub unsafe extern "C" fn leveldb_get(
         copied
     };
     // SAFETY: the caller's promise.
-    unsafe { call(errptr, (Bytes(key.cast(), keylen), vallen), get) }.unwrap_or(null_mut())
+    unsafe { call(errptr, vallen, get) }.unwrap_or(null_mut())
 }
 
 /// Takes a snapshot of a database; NULL if it is closed.
@@ -261,28 +263,32 @@ pub unsafe extern "C" fn leveldb_approximate_sizes(
         Items(range_limit_key, count),
         Items(range_limit_key_len, count),
     );
-    type Keys = &'static [*const c_char];
-    let fill = |(starts, start_lens, limits, limit_lens): (Keys, &[usize], Keys, &[usize])| {
-        let database = DATABASES.get(number(db));
+    let fill = |sizes: Out<u64>| {
+        for i in 0..count {
+            // SAFETY: the caller's promise.
+            unsafe { sizes.set_at(i, 0) };
+        }
+        // SAFETY: the caller's promise.
+        let (starts, start_lens, limits, limit_lens) = unsafe { arrays.here() }?;
+        let database = DATABASES.get(number(db))?;
         for i in 0..count {
             let range = (
                 Bytes(starts[i].cast(), start_lens[i]),
                 Bytes(limits[i].cast(), limit_lens[i]),
-                sizes.wrapping_add(i),
             );
-            let estimate = |(start, limit, size): (&[u8], &[u8], Out<u64>)| {
-                size.set(0);
-                let keyspace = &database.as_ref().map_err(Failure::clone)?.keyspace;
-                size.set(keyspace.approximate_bytes(start..limit)?);
-                Ok(())
+            let estimate = |(start, limit): (&[u8], &[u8])| {
+                Ok(database.keyspace.approximate_bytes(start..limit)?)
             };
             // SAFETY: the caller's promise.
-            unsafe { call(null_mut(), range, estimate) };
+            if let Some(bytes) = unsafe { call(null_mut(), range, estimate) } {
+                // SAFETY: the caller's promise.
+                unsafe { sizes.set_at(i, bytes) };
+            }
         }
         Ok(())
     };
     // SAFETY: the caller's promise.
-    unsafe { call(null_mut(), arrays, fill) };
+    unsafe { call(null_mut(), sizes, fill) };
 }
 
 /// Merges a range of keys down. NULL as a start is the first key, NULL as a limit the last one.

@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 
 use engine::{Cursor, Result};
-use hedgerow_bindings::foreign::{Bytes, Optional};
+use hedgerow_bindings::foreign::{Bytes, Foreign, Optional};
 use hedgerow_bindings::{Failure, Handles, opaque, run};
 
 use crate::calls::{call, number, pointer, report, status};
@@ -70,12 +70,15 @@ pub extern "C" fn leveldb_iter_valid(iterator: *const leveldb_iterator_t) -> u8 
 }
 
 /// Moves an iterator; keeps the failure, if it fails.
-fn go(iterator: *mut leveldb_iterator_t, to: impl FnOnce(&mut Cursor) -> Result<bool>) {
+fn go<E: Into<Failure>>(
+    iterator: *mut leveldb_iterator_t,
+    to: impl FnOnce(&mut Cursor) -> std::result::Result<bool, E>,
+) {
     drop(run(|| {
         let iterator = ITERATORS.get(number(iterator))?;
         let mut position = lock(&iterator);
         if let Ok(cursor) = &mut position.cursor {
-            position.failure = run(|| Ok(to(cursor)?)).err();
+            position.failure = run(|| to(cursor).map_err(Into::into)).err();
         }
         Ok(())
     }));
@@ -93,7 +96,7 @@ pub extern "C" fn leveldb_iter_seek_to_last(iterator: *mut leveldb_iterator_t) {
     go(iterator, Cursor::seek_last);
 }
 
-/// Moves to the first key at or after `k`.
+/// Moves to the first key at or after `k`. NULL with a length is an error of the iterator.
 ///
 /// # Safety
 /// The key can be read.
@@ -103,12 +106,12 @@ pub unsafe extern "C" fn leveldb_iter_seek(
     k: *const c_char,
     klen: usize,
 ) {
-    let seek = |key: &[u8]| {
-        go(iterator, |cursor| cursor.seek(key));
-        Ok(())
+    let seek = |cursor: &mut Cursor| -> std::result::Result<bool, Failure> {
+        // SAFETY: the caller's promise.
+        let key = unsafe { Bytes(k.cast(), klen).here() }?;
+        Ok(cursor.seek(key)?)
     };
-    // SAFETY: the caller's promise.
-    unsafe { call(null_mut(), Bytes(k.cast(), klen), seek) };
+    go(iterator, seek);
 }
 
 /// Moves to the next key.
@@ -198,15 +201,14 @@ pub unsafe extern "C" fn leveldb_iter_get_error(
     iterator: *const leveldb_iterator_t,
     errptr: *mut *mut c_char,
 ) {
-    let failure = match run(|| ITERATORS.get(number(iterator))) {
-        Ok(iterator) => {
-            let position = lock(&iterator);
-            let of_making = position.cursor.as_ref().err();
-            position.failure.as_ref().or(of_making).cloned()
-        }
-        Err(failure) => Some(failure),
-    };
-    if let Some(failure) = failure {
+    // If another thread has freed the iterator meanwhile, its cursor is dropped here.
+    let failure = run(|| {
+        let iterator = ITERATORS.get(number(iterator))?;
+        let position = lock(&iterator);
+        let of_making = position.cursor.as_ref().err();
+        Ok(position.failure.as_ref().or(of_making).cloned())
+    });
+    if let Some(failure) = failure.unwrap_or_else(Some) {
         // SAFETY: the caller's promise.
         unsafe { report(errptr, &status(&failure)) };
     }

@@ -7,10 +7,13 @@
 //! Differences from LevelDB:
 //! * The files are Hedgerow's. The library refuses a directory with a database of LevelDB.
 //! * A comparator must order keys as `memcmp` does; others are refused when a database is opened.
+//! * A Bloom filter has at most 32 bits per key; more count as 32.
 //! * A filter policy of the program's own is never called; the first one causes a line on stderr.
 //! * `max_open_files`, `paranoid_checks`, `block_restart_interval`, `verify_checksums` and
 //!   `fill_cache` have no effect: Hedgerow verifies every page that it reads.
-//! * An iterator whose database was closed reports an error.
+//! * A key has at most 65,536 bytes.
+//! * A cache larger than the machine's memory counts as that.
+//! * An iterator whose database was closed keeps its key, and reports an error when it moves.
 //!
 //! As in LevelDB, no call can be interrupted while it waits.
 #![allow(

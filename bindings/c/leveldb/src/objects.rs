@@ -163,13 +163,13 @@ pub unsafe extern "C" fn leveldb_filterpolicy_create(
     pointer(run(|| POLICIES.insert(policy)).ok())
 }
 
-/// Makes a policy of Bloom filters with this many bits per key.
+/// Makes a policy of Bloom filters with this many bits per key, 1 to 32: the engine has no others.
 #[unsafe(no_mangle)]
 pub extern "C" fn leveldb_filterpolicy_create_bloom(
     bits_per_key: c_int,
 ) -> *mut leveldb_filterpolicy_t {
     let policy = Policy {
-        bits_per_key: Some(bits_per_key.clamp(1, 64) as f32),
+        bits_per_key: Some(bits_per_key.clamp(1, 32) as f32),
         _state: None,
     };
     pointer(run(|| POLICIES.insert(policy)).ok())

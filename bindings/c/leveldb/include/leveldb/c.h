@@ -29,7 +29,7 @@ typedef struct leveldb_writeoptions_t leveldb_writeoptions_t;
 /* ---- databases ---- */
 
 leveldb_t* leveldb_open(const leveldb_options_t* options, const char* name, char** errptr);
-/* Iterators of the database report an error from now on. */
+/* Its iterators stay where they are, and report an error when they move. */
 void leveldb_close(leveldb_t* db);
 void leveldb_put(leveldb_t* db, const leveldb_writeoptions_t* options, const char* key,
                  size_t keylen, const char* val, size_t vallen, char** errptr);
