@@ -8,7 +8,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 shift
-suites=(rust symbols calls safety no_memory address memory cpp package warning c_test random levigo)
+suites=(rust symbols calls safety safety_leveldb no_memory address memory cpp package warning c_test random levigo)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -88,13 +88,16 @@ suite_package() {
 FUNCTIONS=113
 CALLS=32
 SAFETY=16
+SAFETY_LEVELDB=14
 
-# compile PROGRAM FLAG...: compiles a program of tests/ against the library.
+# compile PROGRAM FLAG...: compiles a program of tests/ against libhedgerow, or libhedgerow_leveldb if
+# its name says so.
 compile() {
-  local program=$1
+  local program=$1 library=hedgerow
   shift
-  "$cc" "${warnings[@]}" "$@" -I"$here/include" -o "$work/$program" "$here/tests/$program.c" -L"$build" -lhedgerow -lpthread \
-    -Wl,-rpath,"$build"
+  [ "${program%_leveldb}" = "$program" ] || library=hedgerow_leveldb
+  "$cc" "${warnings[@]}" "$@" -I"$here/include" -I"$here/leveldb/include" -o "$work/$program" "$here/tests/$program.c" \
+    -L"$build" "-l$library" -lpthread -Wl,-rpath,"$build"
 }
 
 # run COMMAND...: runs a program and adds the tests that ran to `count`.
@@ -117,10 +120,21 @@ suite_safety() {
   ran safety "$SAFETY" "$count"
 }
 
+# Every function is there: what it does with a wrong handle is checked.
+suite_safety_leveldb() {
+  local count=0 name
+  while read -r name; do
+    grep -qw "$name" "$here/tests/safety_leveldb.c" || { echo "no test misuses $name"; exit 1; }
+  done <"$here/leveldb/symbols.txt"
+  compile safety_leveldb
+  run "$work/safety_leveldb"
+  ran safety_leveldb "$SAFETY_LEVELDB" "$count"
+}
+
 # The program has a `malloc` of its own, which fails for the results of calls.
 suite_no_memory() {
   local count=0
-  compile no_memory -fno-builtin -I"$here/leveldb/include" -Wl,--no-as-needed -lhedgerow_leveldb
+  compile no_memory -fno-builtin -Wl,--no-as-needed -lhedgerow_leveldb
   run "$work/no_memory"
   ran no_memory 5 "$count"
 }
@@ -128,12 +142,13 @@ suite_no_memory() {
 # All tests with the memory of the process watched: AddressSanitizer sees wrong frees, leaks, and
 # copies out of bounds; valgrind sees also what the code of the library reads and writes.
 suite_address() {
-  local count=0 program
-  for program in calls safety; do
-    compile "$program" -fsanitize=address,undefined -fno-sanitize-recover=all
+  local count=0 program watched=(-fsanitize=address,undefined -fno-sanitize-recover=all)
+  for program in calls safety safety_leveldb; do
+    compile "$program" "${watched[@]}"
     run "$work/$program"
   done
-  ran address $((CALLS + SAFETY)) "$count"
+  c_test "${watched[@]}"
+  ran address $((CALLS + SAFETY + SAFETY_LEVELDB + C_TEST)) "$count"
 }
 
 suite_memory() {
@@ -142,11 +157,15 @@ suite_memory() {
   local leaks=(--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite)
   compile calls
   compile safety
+  compile safety_leveldb
   run "${watch[@]}" "${leaks[@]}" "$work/calls"
   run "${watch[@]}" "${leaks[@]}" "$work/safety" "${SAFETY_OF_MEMORY[@]}"
   # The child of a fork cannot free what threads of its parent had.
-  run "${watch[@]}" "$work/safety" handles_do_not_survive_a_fork
-  ran memory $((CALLS + ${#SAFETY_OF_MEMORY[@]} + 1)) "$count"
+  local fork=handles_do_not_survive_a_fork
+  run "${watch[@]}" "$work/safety" "$fork"
+  run "${watch[@]}" "$work/safety_leveldb" "$fork"
+  run "${watch[@]}" "${leaks[@]}" "$work/safety_leveldb" "-$fork"
+  ran memory $((CALLS + ${#SAFETY_OF_MEMORY[@]} + 1 + SAFETY_LEVELDB)) "$count"
 }
 
 # The others take long below valgrind, which runs one thread at a time.
@@ -192,14 +211,22 @@ leveldb_source() {
   tar -xf "$work"/leveldb_1.23.orig.tar.* -C "$leveldb" --strip-components=1
 }
 
-# LevelDB's own test of its C interface, with its own header.
-suite_c_test() {
+# c_test FLAG...: runs LevelDB's own test of its C interface, with its own header, and adds its tests
+# to `count`.
+C_TEST=16
+c_test() {
   leveldb_source
-  "$cc" -O1 -g -I"$leveldb/include" -o "$work/c_test" "$leveldb/db/c_test.c" \
+  "$cc" -O1 -g "$@" -I"$leveldb/include" -o "$work/c_test" "$leveldb/db/c_test.c" \
     -L"$build" -lhedgerow_leveldb -Wl,-rpath,"$build"
   TEST_TMPDIR="$work/c_test_db" "$work/c_test" 2>"$work/c_test.out" || { cat "$work/c_test.out"; exit 1; }
   [ "$(tail -n 1 "$work/c_test.out")" = PASS ]
-  ran c_test 16 "$(grep -c '^=== Test' "$work/c_test.out")"
+  count=$((count + $(grep -c '^=== Test' "$work/c_test.out")))
+}
+
+suite_c_test() {
+  local count=0
+  c_test
+  ran c_test "$C_TEST" "$count"
 }
 
 # The path of Debian's LevelDB; nothing if it is not installed.

@@ -54,12 +54,16 @@ typedef struct {
   void (*run)(void);
 } test;
 
-/* Runs all tests, or those whose names are given, and says how many ran. */
+/* Runs all tests, those whose names are given, or all but those given as `-name`. Says how many
+ * ran. */
 static inline int run_tests(const test* tests, size_t count, int argc, char** argv) {
   size_t ran = 0;
   for (size_t i = 0; i < count; i++) {
-    int wanted = argc < 2;
-    for (int a = 1; a < argc; a++) wanted |= strcmp(argv[a], tests[i].name) == 0;
+    int wanted = argc < 2 || argv[1][0] == '-';
+    for (int a = 1; a < argc; a++) {
+      wanted |= strcmp(argv[a], tests[i].name) == 0;
+      wanted &= argv[a][0] != '-' || strcmp(argv[a] + 1, tests[i].name) != 0;
+    }
     if (!wanted) continue;
     test_name = tests[i].name;
     const char* base = getenv("TMPDIR");
