@@ -83,10 +83,12 @@ impl Options {
 /// The memory of the machine in bytes, 1 TiB if it is unknown. A larger budget is meant as no
 /// bound, but the engine's page cache takes 0.5 % of the budget when it is made.
 fn memory_of_machine() -> u64 {
-    // SAFETY: both names may be asked for.
-    let [pages, bytes] =
-        [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|it| unsafe { libc::sysconf(it) });
-    let memory = u64::try_from(pages).ok().zip(u64::try_from(bytes).ok());
+    let number = |name| {
+        // SAFETY: any name may be asked for.
+        let number = unsafe { libc::sysconf(name) };
+        u64::try_from(number).ok()
+    };
+    let memory = number(libc::_SC_PHYS_PAGES).zip(number(libc::_SC_PAGESIZE));
     memory.map_or(1 << 40, |(pages, bytes)| pages.saturating_mul(bytes))
 }
 
