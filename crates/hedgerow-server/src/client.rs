@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use crate::acl::User;
 use crate::buffers::{Buffers, Counted};
 use crate::clock;
+use crate::commands::without_passwords;
 use crate::pubsub::{KINDS, Kind};
 use crate::resp::Reply;
 
@@ -247,7 +248,8 @@ impl Clients {
     /// Tells those who watch all commands of one.
     pub(crate) fn monitor(&self, db: usize, address: &str, args: &[&[u8]]) {
         let micros = clock::unix_micros();
-        let quoted = args.iter().map(|it| format!("\"{}\"", it.escape_ascii()));
+        let words = without_passwords(args).into_iter();
+        let quoted = words.map(|it| format!("\"{}\"", it.escape_ascii()));
         let quoted: Vec<String> = quoted.collect();
         let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
         let line = format!("{seconds}.{rest:06} [{db} {address}] {}", quoted.join(" "));

@@ -6,6 +6,7 @@ mod client;
 mod fields;
 mod kill;
 mod linearizable;
+mod operations;
 mod pause;
 mod replicas;
 mod scripts;
@@ -56,6 +57,15 @@ impl Served {
 
     fn client(&self) -> Client {
         Client::connect(self.address)
+    }
+
+    fn client_of(&self, password: &str) -> Client {
+        let mut client = self.client();
+        assert_eq!(
+            client.call(&format!("AUTH {password}")),
+            Value::status("OK")
+        );
+        client
     }
 
     fn end(self) {

@@ -20,6 +20,7 @@ mod list_ends;
 mod lists;
 mod lookup;
 mod lua;
+mod passwords;
 mod scan;
 mod sets;
 mod sort;
@@ -67,6 +68,7 @@ pub(crate) use cluster::redirect_waiters;
 pub(crate) use hash_expiry::expire_fields_due;
 pub(crate) use keys::expire_due;
 pub(crate) use lookup::{find, index_of};
+pub(crate) use passwords::without_passwords;
 pub(crate) use table::COMMANDS;
 pub(crate) use waiting::seconds_to_wait;
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use super::Args;
 use super::arguments::is;
 use super::config::Config;
+use super::passwords::without_passwords;
 use crate::client::lock;
 use crate::clock;
 use crate::number;
@@ -53,7 +54,7 @@ impl SlowLog {
         entries.last.iter().take(count).cloned().collect()
     }
 
-    /// Remembers a command if it was slow. Long arguments are cut.
+    /// Remembers a command if it was slow. Long arguments are cut, passwords hidden.
     pub(crate) fn note(&self, micros: u64, args: Args<'_>, address: &str) {
         let least = self.micros.load(Ordering::Relaxed);
         if least < 0 || micros < least as u64 {
@@ -64,7 +65,8 @@ impl SlowLog {
         } else {
             args.len()
         };
-        let mut kept: Vec<Vec<u8>> = args[..shown].iter().map(|it| cut(it)).collect();
+        let words = without_passwords(&args[..shown]).into_iter();
+        let mut kept: Vec<Vec<u8>> = words.map(cut).collect();
         if shown < args.len() {
             kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
         }

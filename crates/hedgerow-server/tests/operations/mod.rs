@@ -1,0 +1,62 @@
+//! The server as those see it who run it: its parameters, its numbers, its checkpoints.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use crate::Served;
+
+fn page(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = b"GET /status.json HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn passwords_are_shown_to_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let metrics = free.local_addr().unwrap();
+    drop(free);
+    let served = Served::with(dir.path(), |options| {
+        options.password = "secret".to_owned();
+        options.metrics = Some(metrics);
+    });
+    let (mut client, mut monitor) = (served.client(), served.client());
+    client.call("AUTH secret");
+    monitor.call("AUTH secret");
+    monitor.call("MONITOR");
+    client.call("CONFIG SET slowlog-log-slower-than 0");
+    let calls = [
+        "AUTH secret",
+        "auth default secret",
+        "AUTH default secret-wrong",
+        "HELLO 2 AUTH default secret SETNAME kept",
+        "CONFIG SET maxclients 9999 requirepass secret",
+        "config set masterauth secret",
+        "ACL SETUSER bob on >secret ~*",
+        "MIGRATE 127.0.0.1 1 kept 0 1 AUTH secret",
+        "MIGRATE 127.0.0.1 1 kept 0 1 AUTH2 bob secret",
+    ];
+    calls.iter().for_each(|it| drop(client.call(it)));
+    client.call("PING last");
+    let mut monitored = String::new();
+    while !monitored.contains("last") {
+        monitored += &monitor.receive().to_string();
+    }
+    let slow = client.call("SLOWLOG GET -1").to_string();
+    for (place, text) in [
+        ("MONITOR", monitored),
+        ("SLOWLOG", slow),
+        ("the page", page(metrics)),
+    ] {
+        assert!(!text.contains("secret"), "{place}: {text}");
+        for kept in ["(redacted)", "kept"] {
+            assert!(text.contains(kept), "{place}: {text}");
+        }
+    }
+    served.client_of("secret").shut_down();
+    served.join();
+}
