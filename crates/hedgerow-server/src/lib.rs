@@ -24,6 +24,7 @@ mod clock;
 mod cluster;
 mod commands;
 mod connection;
+mod directories;
 mod execute;
 mod freed_memory;
 mod glob;
@@ -34,6 +35,7 @@ mod pubsub;
 mod rdb;
 mod replication;
 mod resp;
+mod saves;
 #[cfg(feature = "lua")]
 mod scripting;
 mod serve;

@@ -19,7 +19,7 @@ use crate::commands::config::{Config, Fsync};
 use crate::commands::redirect_waiters;
 use crate::server::Server;
 use crate::stream::Stream;
-use crate::{active_expiry, connection, freed_memory, monitoring, replication};
+use crate::{active_expiry, connection, freed_memory, monitoring, replication, saves};
 
 /// The port for TLS, and the files that it needs. All are PEM.
 #[derive(Debug, Clone)]
@@ -142,6 +142,7 @@ pub fn serve(options: Options, ready: impl FnOnce(SocketAddr)) -> hedgerow::Resu
         .build()
         .map_err(io)?;
     replication::finish_install(&options.dir)?;
+    saves::finish(&options.dir)?;
     let builder = Db::builder(&options.dir)
         .memory_budget(options.memory_budget)
         .read_mode(options.read_mode);

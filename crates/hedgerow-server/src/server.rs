@@ -260,16 +260,10 @@ impl Server {
         if self.saving.swap(true, Ordering::AcqRel) {
             return error("ERR Background save already in progress");
         }
-        let mut target = self.dir.clone().into_os_string();
-        target.push(".save");
-        let (target, new) = (PathBuf::from(&target), {
-            target.push(".new");
-            PathBuf::from(target)
-        });
-        let made = self.checkpoint(&target, &new).await;
+        let made = saves::make(&self.db(), &self.dir).await;
         self.saving.store(false, Ordering::Release);
         match made {
-            Err(text) => error(format!("ERR {text}")),
+            Err(failure) => error(format!("ERR {failure}")),
             Ok(()) => {
                 let now = clock::unix_millis() as i64 / 1_000;
                 self.last_save.store(now, Ordering::Release);
@@ -280,25 +274,6 @@ impl Server {
                 }
             }
         }
-    }
-
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "directories of databases, not files in them"
-    )]
-    async fn checkpoint(&self, target: &PathBuf, new: &PathBuf) -> Result<(), String> {
-        let remove = |dir: &PathBuf| match std::fs::remove_dir_all(dir) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(format!("cannot remove {}: {error}", dir.display()))
-            }
-            _ => Ok(()),
-        };
-        remove(new)?;
-        let made = self.db().checkpoint_async(new).await;
-        made.map_err(|error| error.to_string())?;
-        remove(target)?;
-        let renamed = std::fs::rename(new, target);
-        renamed.map_err(|error| format!("cannot rename {}: {error}", new.display()))
     }
 
     /// Ends when a client has been silent for longer than the configuration allows.

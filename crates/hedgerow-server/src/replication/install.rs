@@ -11,7 +11,6 @@
 //! clients until then. The exchange is a number of renames; after a crash the rest of them is done
 //! before the database is opened.
 
-use std::io;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +27,7 @@ use super::state::{Era, Primary, State};
 use super::{LOADING, Replication, STATE, retention, stored_offset, stored_state};
 use crate::client::lock;
 use crate::clock;
+use crate::directories::{is_there, remove, rename, sync};
 use crate::server::Server;
 use crate::store::Databases;
 
@@ -178,42 +178,6 @@ fn exchange(dir: &Path) -> Result<()> {
     }
     sync(dir)?;
     remove(&received)
-}
-
-fn is_there(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "parts of a database that is not open, not files in it"
-)]
-fn rename(from: &Path, to: &Path) -> Result<()> {
-    std::fs::rename(from, to).map_err(|e| Error::io("rename", from, e))
-}
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "parts of a database that is not open, not files in it"
-)]
-fn remove(path: &Path) -> Result<()> {
-    let removed = match path.symlink_metadata() {
-        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
-        Ok(_) => std::fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove", path, error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn sync(dir: &Path) -> Result<()> {
-    let environment = hedgerow::io::Environment::os();
-    let synced = environment.storage.sync_dir(dir);
-    synced.map_err(|e| Error::io("sync", dir, e))
 }
 
 #[cfg(test)]

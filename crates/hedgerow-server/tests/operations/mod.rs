@@ -2,8 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Served;
+use crate::client::{Value, bulk};
 
 fn page(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -59,4 +61,48 @@ fn passwords_are_shown_to_nobody() {
     }
     served.client_of("secret").shut_down();
     served.join();
+}
+
+/// Whatever moment the power fails at, a checkpoint is there.
+#[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "another thread looks while the server saves"
+)]
+fn a_checkpoint_is_there_while_another_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = dir.path().join("db");
+    let place = |ending: &str| dir.path().join(format!("db.save{ending}/MANIFEST"));
+    let served = Served::begin(&db);
+    let mut client = served.client();
+    client.call("SET k v");
+    assert_eq!(client.call("SAVE"), Value::status("OK"));
+    let ends = AtomicBool::new(false);
+    let looks = || {
+        let mut looks = 0;
+        while !ends.load(Ordering::Relaxed) {
+            // It has another name for a moment. Then the new one has its own.
+            let found = ["", ".old", ""].iter().any(|it| place(it).exists());
+            assert!(found, "no checkpoint at look {looks}");
+            looks += 1;
+        }
+    };
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(looks);
+        for _ in 0..50 {
+            client.call("SAVE");
+        }
+        ends.store(true, Ordering::Relaxed);
+        looking.join().unwrap();
+    });
+    assert!(!place(".old").exists());
+    served.end();
+    // As if the power had failed between the two renames.
+    let (save, old) = (dir.path().join("db.save"), dir.path().join("db.save.old"));
+    std::fs::rename(&save, &old).unwrap();
+    Served::begin(&db).end();
+    assert!(!old.exists());
+    let served = Served::begin(&save);
+    assert_eq!(served.client().call("GET k"), bulk("v"));
+    served.end();
 }
