@@ -197,7 +197,7 @@ impl Server {
             return next;
         }
         let (db, wrote) = (txn.db, txn.has_writes());
-        match txn.commit() {
+        match self.commit(txn) {
             Ok(mut effects) => {
                 self.note_committed(caller, &mut effects, &of_scripts);
                 outcome.effects.append(effects);
@@ -421,7 +421,8 @@ impl Server {
         self.replication.replicas.forward(channel, text);
     }
 
-    /// Runs the command of a client that waits. Returns the outcome if it had a reply.
+    /// Runs the command of a client that waits. Returns the outcome if it had a reply, which the
+    /// client gets when the outcome is durable, and with it the change before.
     pub(crate) async fn serve(&self, waiter: &crate::waiters::Waiter) -> Option<Outcome> {
         // One that was told to end would lose what it takes.
         if waiter.client.is_killed() || !waiter.claim() {
@@ -450,7 +451,8 @@ impl Server {
                     }
                 }
                 Some(reply) => {
-                    waiter.finish(reply);
+                    let synced = self.make_durable(outcome.wrote).await;
+                    waiter.finish(synced.err().unwrap_or(reply));
                     return Some(outcome);
                 }
             }

@@ -163,3 +163,6 @@ impl Waiters {
             .unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests;
