@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use hedgerow::io::ReadMode;
 use hedgerow::{Builder, Db, Error, ErrorKind};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -292,6 +293,17 @@ pub(crate) fn admit(
     server.connections.fetch_add(1, Ordering::Relaxed);
     // Replies are written whole; waiting for more would only delay them.
     let _ = socket.set_nodelay(true);
+    look_for_vanished(socket, server.config.keepalive_seconds());
+    let admitted = may_be(server, socket, not_yet);
+    let counter = match admitted {
+        Ok(()) => &server.connections,
+        Err(_) => &server.rejected,
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+    admitted
+}
+
+fn may_be(server: &Server, socket: &TcpStream, not_yet: usize) -> Result<(), &'static str> {
     let peer = socket.peer_addr();
     if server.acl.first().1 && !peer.is_ok_and(|it| is_near(it.ip())) {
         return Err("-DENIED expected a password of the user default, found none\r\n");
@@ -300,6 +312,19 @@ pub(crate) fn admit(
         true => Ok(()),
         false => Err("-ERR max number of clients reached\r\n"),
     }
+}
+
+/// Has the system ask a client that is silent for so long if it is there, and end its connection
+/// after three questions without an answer. With 0 it does not ask.
+fn look_for_vanished(socket: &TcpStream, seconds: u64) {
+    if seconds == 0 {
+        return;
+    }
+    let between = Duration::from_secs((seconds / 3).max(1));
+    let silent = TcpKeepalive::new().with_time(Duration::from_secs(seconds));
+    let keepalive = silent.with_interval(between).with_retries(3);
+    // A client without it is served all the same.
+    let _ = SockRef::from(socket).set_tcp_keepalive(&keepalive);
 }
 
 /// Returns true for an address of this machine alone. Others need a password, also if it was

@@ -92,7 +92,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("slaveof", ""),
     ("stream-node-max-bytes", "4096"),
     ("stream-node-max-entries", "100"),
-    ("tcp-keepalive", "300"),
     ("zset-max-listpack-entries", "128"),
     ("zset-max-listpack-value", "64"),
     ("zset-max-ziplist-entries", "128"),
@@ -116,6 +115,9 @@ const FIXED: &[&str] = &[
     "tls-auth-clients",
 ];
 
+/// The most that Linux takes.
+const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
+
 const NO_INTEGER: &str = "argument couldn't be parsed into an integer";
 
 /// The parameters of a running server.
@@ -123,6 +125,7 @@ pub(crate) struct Config {
     texts: Mutex<BTreeMap<String, String>>,
     fsync: AtomicUsize,
     timeout: AtomicU64,
+    keepalive: AtomicU64,
     clients_max: AtomicUsize,
     argument_bytes: AtomicUsize,
     query_bytes: AtomicUsize,
@@ -142,6 +145,7 @@ impl Config {
             texts: Mutex::new(texts.collect()),
             fsync: AtomicUsize::new(0),
             timeout: AtomicU64::new(0),
+            keepalive: AtomicU64::new(0),
             clients_max: AtomicUsize::new(0),
             argument_bytes: AtomicUsize::new(0),
             query_bytes: AtomicUsize::new(0),
@@ -160,6 +164,7 @@ impl Config {
             ("proto-max-bulk-len", "67108864"),
             ("slowlog-log-slower-than", "10000"),
             ("slowlog-max-len", "128"),
+            ("tcp-keepalive", "300"),
             ("timeout", "0"),
             ("tracking-table-max-keys", "1000000"),
         ] {
@@ -183,6 +188,11 @@ impl Config {
 
     pub(crate) fn timeout(&self) -> u64 {
         self.timeout.load(Ordering::Relaxed)
+    }
+
+    /// The silence after which a new client is asked if it is there; 0 for never.
+    pub(crate) fn keepalive_seconds(&self) -> u64 {
+        self.keepalive.load(Ordering::Relaxed)
     }
 
     pub(crate) fn clients_max(&self) -> usize {
@@ -270,6 +280,7 @@ impl Config {
             "acl-pubsub-default" => one_of(value, &["allchannels", "resetchannels"])?,
             "acllog-max-len" => drop(number()?),
             "timeout" => self.timeout.store(number()?, Ordering::Relaxed),
+            "tcp-keepalive" => self.set_keepalive(number()?)?,
             "maxclients" => self
                 .clients_max
                 .store(number()? as usize, Ordering::Relaxed),
@@ -309,6 +320,14 @@ impl Config {
             _ => {}
         }
         self.tell(name, text);
+        Ok(())
+    }
+
+    fn set_keepalive(&self, seconds: u64) -> Result<(), String> {
+        if seconds > KEEPALIVE_SECONDS_MAX {
+            return Err("argument must be between 0 and 32767 inclusive".to_owned());
+        }
+        self.keepalive.store(seconds, Ordering::Relaxed);
         Ok(())
     }
 

@@ -106,3 +106,44 @@ fn a_checkpoint_is_there_while_another_is_made() {
     assert_eq!(served.client().call("GET k"), bulk("v"));
     served.end();
 }
+
+/// The timers of the server's side of its connections, as Linux tells them: 2 is that of keepalive.
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods, reason = "a file of the system")]
+fn timers(port: u16) -> Vec<String> {
+    let (local, open) = (format!("0100007F:{port:04X}"), "01");
+    loop {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let rows = table.lines().map(|it| it.split_whitespace().collect());
+        let of_server = rows.filter(|it: &Vec<&str>| it[1] == local && it[3] == open);
+        let timer = |it: Vec<&str>| it[5].split(':').next().unwrap().to_owned();
+        let mut timers: Vec<String> = of_server.map(timer).collect();
+        timers.sort();
+        // It is 1 until the other side has what was sent.
+        if !timers.iter().any(|it| it == "01") {
+            return timers;
+        }
+    }
+}
+
+/// Else a client whose machine is gone would wait for ever, and take an element that comes.
+#[test]
+#[cfg(target_os = "linux")]
+fn vanished_clients_are_looked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    client.call("PING");
+    assert_eq!(timers(served.address.port()), ["02"]);
+    client.call("CONFIG SET tcp-keepalive 0");
+    let mut without = served.client();
+    without.call("PING");
+    assert_eq!(timers(served.address.port()), ["00", "02"]);
+    assert_eq!(
+        client.call("CONFIG GET tcp-keepalive"),
+        Value::bulks(["tcp-keepalive", "0"])
+    );
+    let refused = client.call("CONFIG SET tcp-keepalive often");
+    assert!(matches!(refused, Value::Error(_)));
+    served.end();
+}
