@@ -54,7 +54,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("activedefrag", "no"),
     ("appenddirname", "appendonlydir"),
     ("appendfilename", "appendonly.aof"),
-    ("appendonly", "yes"),
     ("auto-aof-rewrite-percentage", "100"),
     ("busy-reply-threshold", "5000"),
     ("close-on-oom", "no"),
@@ -71,6 +70,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("hash-max-ziplist-value", "64"),
     ("hll-sparse-max-bytes", "3000"),
     ("hz", "10"),
+    ("io-threads", "1"),
     ("latency-monitor-threshold", "0"),
     ("latency-tracking", "no"),
     ("lazyfree-lazy-user-del", "yes"),
@@ -79,14 +79,11 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("list-max-ziplist-size", "-2"),
     ("loglevel", "notice"),
     ("lua-time-limit", "5000"),
-    ("maxmemory", "0"),
     ("maxmemory-clients", "0"),
-    ("maxmemory-policy", "noeviction"),
     ("maxmemory-samples", "5"),
     ("rdbcompression", "yes"),
     ("replicaof", ""),
     ("sanitize-dump-payload", "no"),
-    ("save", ""),
     ("set-max-intset-entries", "512"),
     ("set-max-listpack-entries", "128"),
     ("slaveof", ""),
@@ -98,10 +95,28 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("zset-max-ziplist-value", "64"),
 ];
 
+const LOGGED: &str = "every write is in the log before its reply";
+const NOTHING_EVICTED: &str = "nothing is removed to make room";
+
+/// The parameters that say how the server is, with the only value and the reason.
+const ONLY: &[(&str, &str, &str)] = &[
+    ("appendonly", "yes", LOGGED),
+    ("maxmemory", "0", NOTHING_EVICTED),
+    ("maxmemory-policy", "noeviction", NOTHING_EVICTED),
+    (
+        "protected-mode",
+        "yes",
+        "other addresses than the loopback need a password",
+    ),
+    ("save", "", LOGGED),
+    ("stop-writes-on-bgsave-error", "no", LOGGED),
+];
+
 /// The parameters that are read and cannot be set.
 const FIXED: &[&str] = &[
     "databases",
     "cluster-enabled",
+    "io-threads",
     "port",
     "bind",
     "dir",
@@ -138,9 +153,10 @@ pub(crate) struct Config {
 
 impl Config {
     pub(crate) fn new(fsync: Fsync, password: &str, clients_max: usize) -> Config {
-        let texts = WITHOUT_EFFECT
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()));
+        let only = ONLY.iter().map(|(name, value, _)| (name, value));
+        let fixed = WITHOUT_EFFECT.iter().map(|(name, value)| (name, value));
+        let texts = fixed.chain(only);
+        let texts = texts.map(|(name, value)| (name.to_string(), value.to_string()));
         let config = Config {
             texts: Mutex::new(texts.collect()),
             fsync: AtomicUsize::new(0),
@@ -266,6 +282,9 @@ impl Config {
         if let Some(setting) = name_of(name) {
             return self.set_replication(setting, value);
         }
+        if let Some((_, only, reason)) = ONLY.iter().find(|it| it.0 == name) {
+            return refuse_others(value, only, reason);
+        }
         let number = || {
             let whole = value.parse::<u64>().ok();
             whole.ok_or_else(|| NO_INTEGER.to_owned())
@@ -313,10 +332,6 @@ impl Config {
             _ if lock(&self.texts).get(name).is_some_and(|old| old == value) => {}
             _ if FIXED.contains(&name) => return Err("can't set immutable config".to_owned()),
             _ if !lock(&self.texts).contains_key(name) => return Err("unknown".to_owned()),
-            "maxmemory" => {
-                let bytes = bytes(value).ok_or("argument must be a memory value")?;
-                text = bytes.to_string();
-            }
             _ => {}
         }
         self.tell(name, text);
@@ -352,6 +367,13 @@ impl Config {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect()
     }
+}
+
+fn refuse_others(value: &str, only: &str, reason: &str) -> Result<(), String> {
+    let number = bytes(value);
+    let same = value.eq_ignore_ascii_case(only) || number.is_some() && number == bytes(only);
+    let refusal = || format!("it is '{only}', and nothing else is possible: {reason}");
+    same.then_some(()).ok_or_else(refusal)
 }
 
 fn one_of(value: &str, words: &[&str]) -> Result<(), String> {
@@ -438,17 +460,17 @@ pub(super) fn config(session: &mut Session, args: Args<'_>) -> Reply {
 fn set(session: &mut Session, args: Args<'_>) -> Reply {
     let config = &session.server.config;
     let before = lock(&config.texts).clone();
-    let mut seen = Vec::new();
-    for pair in args[2..].chunks_exact(2) {
-        let name = String::from_utf8_lossy(pair[0]).to_lowercase();
-        let value = String::from_utf8_lossy(pair[1]);
-        let result = match seen.contains(&name) {
+    let names = args[2..].iter().step_by(2);
+    let names = names.map(|it| String::from_utf8_lossy(it).to_lowercase());
+    let names: Vec<String> = names.collect();
+    for (at, name) in names.iter().enumerate() {
+        let value = String::from_utf8_lossy(args[3 + 2 * at]);
+        let result = match names[at + 1..].contains(name) {
             true => Err("duplicate parameter".to_owned()),
-            false => config.set(&name, &value),
+            false => config.set(name, &value),
         };
-        seen.push(name.clone());
         if let Err(text) = result {
-            for name in &seen {
+            for name in &names[..=at] {
                 if let Some(old) = before.get(name) {
                     // The old value was right.
                     let _ = config.set(name, old);
@@ -465,7 +487,7 @@ fn set(session: &mut Session, args: Args<'_>) -> Reply {
         }
     }
     let server = &session.server;
-    if seen.iter().any(|name| name == "requirepass") {
+    if names.iter().any(|name| name == "requirepass") {
         let password = lock(&config.texts).get("requirepass").cloned();
         server.acl.set_password(&password.unwrap_or_default());
     }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Served;
-use crate::client::{Value, bulk};
+use crate::client::{Client, Value, bulk};
 
 fn page(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -145,5 +145,36 @@ fn vanished_clients_are_looked_for() {
     );
     let refused = client.call("CONFIG SET tcp-keepalive often");
     assert!(matches!(refused, Value::Error(_)));
+    served.end();
+}
+
+#[test]
+fn config_refuses_what_the_server_cannot_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    for (name, is, cannot) in [
+        ("maxmemory-policy", "noeviction", "allkeys-lru"),
+        ("maxmemory", "0", "100mb"),
+        ("appendonly", "yes", "no"),
+        ("save", "", "60 1"),
+        ("protected-mode", "yes", "no"),
+        ("stop-writes-on-bgsave-error", "no", "yes"),
+    ] {
+        let set = |client: &mut Client, value| client.call_words(&["CONFIG", "SET", name, value]);
+        assert_eq!(set(&mut client, is), Value::status("OK"), "{name}");
+        let refused = set(&mut client, cannot).to_string();
+        let begin = format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - ");
+        assert!(refused.starts_with(&begin), "{refused}");
+        let found = client.call(&format!("CONFIG GET {name}"));
+        assert_eq!(found, Value::bulks([name, is]));
+    }
+    assert_eq!(
+        client.call("CONFIG SET maxmemory 0mb"),
+        Value::status("OK"),
+        "another text of the same number"
+    );
+    let twice = client.call("CONFIG SET maxmemory 1 maxmemory 2");
+    assert!(twice.to_string().contains("duplicate"), "{twice}");
     served.end();
 }
