@@ -309,6 +309,7 @@ impl Server {
                 self.count(call, &reply, ended - began, caller.address);
             }
             began = ended;
+            txn.count_lookups(call.command.has(READ));
             reply_bytes += reply.bytes();
             replies.push(reply);
         }

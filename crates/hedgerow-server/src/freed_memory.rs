@@ -29,26 +29,28 @@ pub(crate) async fn run(budget: u64) {
     loop {
         tokio::time::sleep(PAUSE * pauses).await;
         pauses = 1;
-        let before = resident_bytes();
+        let [before, _] = resident_bytes();
         if before <= budget + MORE_BYTES {
             continue;
         }
         // Nothing else waits for it, and it has no result but its end.
         let _ = tokio::task::spawn_blocking(give_back_freed_memory).await;
-        let freed = before.saturating_sub(resident_bytes());
+        let freed = before.saturating_sub(resident_bytes()[0]);
         pauses = PAUSES[usize::from(freed < MUCH_BYTES)];
     }
 }
 
-/// The bytes of the process in memory, as Linux tells them; elsewhere 0.
+/// The bytes of the process in memory, now and at most, as Linux tells them; elsewhere 0.
 #[allow(
     clippy::disallowed_methods,
     reason = "a file of the system, not of the database"
 )]
-fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> [u64; 2] {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
-    let digits = line.and_then(|it| it.trim().strip_suffix(" kB"));
-    let kib = digits.and_then(|it| it.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
+    ["VmRSS:", "VmHWM:"].map(|name| {
+        let line = status.lines().find_map(|it| it.strip_prefix(name));
+        let digits = line.and_then(|it| it.trim().strip_suffix(" kB"));
+        let kib = digits.and_then(|it| it.parse::<u64>().ok());
+        kib.unwrap_or(0) << 10
+    })
 }

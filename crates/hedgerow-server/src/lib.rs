@@ -28,6 +28,7 @@ mod directories;
 mod execute;
 mod freed_memory;
 mod glob;
+mod lookups;
 mod monitoring;
 mod number;
 mod pause;

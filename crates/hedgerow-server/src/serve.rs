@@ -15,6 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::acl::Acl;
+use crate::clock;
 use crate::cluster::Cluster;
 use crate::commands::config::{Config, Fsync};
 use crate::commands::redirect_waiters;
@@ -187,7 +188,7 @@ async fn listen(
     let mut interrupt = signal(SignalKind::interrupt()).map_err(io)?;
     let mut tasks = vec![
         tokio::spawn(active_expiry::run(server.clone())),
-        tokio::spawn(sync_each_second(server.clone())),
+        tokio::spawn(each_second(server.clone())),
         tokio::spawn(replication::run(server.clone())),
         tokio::spawn(freed_memory::run(options.memory_budget)),
     ];
@@ -290,7 +291,6 @@ pub(crate) fn admit(
     socket: &TcpStream,
     not_yet: usize,
 ) -> Result<(), &'static str> {
-    server.connections.fetch_add(1, Ordering::Relaxed);
     // Replies are written whole; waiting for more would only delay them.
     let _ = socket.set_nodelay(true);
     look_for_vanished(socket, server.config.keepalive_seconds());
@@ -357,9 +357,15 @@ async fn listen_with_tls(
     Err(Error::new(ErrorKind::InvalidArgument, text))
 }
 
-async fn sync_each_second(server: Arc<Server>) {
+async fn each_second(server: Arc<Server>) {
+    let (mut calls, mut counted) = (server.calls(), clock::now());
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
+        let (before, began) = (calls, counted);
+        (calls, counted) = (server.calls(), clock::now());
+        let rate = calls.saturating_sub(before) as f64 / (counted - began).as_secs_f64();
+        let rate = rate.round() as u64;
+        server.calls_per_second.store(rate, Ordering::Relaxed);
         // A log that cannot be synced refuses every further write.
         let _ = server.sync_if_written().await;
     }

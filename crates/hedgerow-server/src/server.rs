@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use hedgerow::{Builder, Db};
+use hedgerow::{Builder, Db, ErrorKind};
 use tokio::sync::Notify;
 
 use crate::acl::Acl;
@@ -18,11 +18,13 @@ use crate::cluster::Cluster;
 use crate::commands::config::{Config, Fsync};
 use crate::commands::slow_log::SlowLog;
 use crate::commands::{Args, COMMANDS};
+use crate::lookups::Lookups;
 use crate::pause::Pause;
 use crate::pubsub::PubSub;
 use crate::replication::Replication;
 use crate::resp::{Reply, error};
-use crate::store::{Databases, Event, Stripes, engine_error};
+use crate::saves;
+use crate::store::{Databases, Effects, Event, Stripes, Txn, engine_error};
 use crate::stream::Stream;
 use crate::tracking::Tracking;
 use crate::waiters::Waiters;
@@ -98,6 +100,11 @@ pub(crate) struct Server {
     /// The errors by their code. Codes are few: others than those of commands count as `ERR`.
     pub(crate) error_codes: Mutex<BTreeMap<String, u64>>,
     pub(crate) connections: AtomicU64,
+    /// The connections that were refused.
+    pub(crate) rejected: AtomicU64,
+    pub(crate) lookups: Lookups,
+    /// The calls of the last second.
+    pub(crate) calls_per_second: AtomicU64,
     /// The changes of keys since the last checkpoint.
     pub(crate) changes: AtomicU64,
     pub(crate) expired: AtomicU64,
@@ -109,6 +116,10 @@ pub(crate) struct Server {
     /// The time of the last checkpoint, in seconds since 1970.
     pub(crate) last_save: AtomicI64,
     saving: AtomicBool,
+    /// The last SAVE or BGSAVE has failed.
+    pub(crate) save_failed: AtomicBool,
+    /// The last write or sync of the log has failed.
+    pub(crate) log_failed: AtomicBool,
     /// Something was written since the last sync.
     unsynced: AtomicBool,
     /// The latest time that was told.
@@ -150,6 +161,9 @@ impl Server {
             errors: AtomicU64::new(0),
             error_codes: Mutex::default(),
             connections: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            lookups: Lookups::default(),
+            calls_per_second: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             expired: AtomicU64::new(0),
             expired_fields: AtomicU64::new(0),
@@ -159,6 +173,8 @@ impl Server {
             dir,
             last_save: AtomicI64::new(clock::unix_millis() as i64 / 1_000),
             saving: AtomicBool::new(false),
+            save_failed: AtomicBool::new(false),
+            log_failed: AtomicBool::new(false),
             unsynced: AtomicBool::new(false),
             now: Mutex::new(0),
             stop: Notify::new(),
@@ -240,7 +256,7 @@ impl Server {
             return Ok(());
         }
         if self.config.fsync() == Fsync::Always {
-            let synced = self.db().sync_async().await;
+            let synced = self.sync().await;
             return synced.map_err(|error| engine_error(&error));
         }
         self.unsynced.store(true, Ordering::Release);
@@ -252,7 +268,38 @@ impl Server {
         if self.config.fsync() == Fsync::Never || !self.unsynced.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        self.db().sync_async().await
+        self.sync().await
+    }
+
+    async fn sync(&self) -> hedgerow::Result<()> {
+        self.note_logged(true, self.db().sync_async().await)
+    }
+
+    /// Commits what commands have done, and counts the keys that they have looked up.
+    pub(crate) fn commit(&self, txn: Txn<'_>) -> hedgerow::Result<Effects> {
+        self.lookups.add(txn.looked_up);
+        self.note_logged(txn.has_writes(), txn.commit())
+    }
+
+    /// Remembers if the log has taken what was written or synced last. Returns what was done.
+    fn note_logged<T>(&self, wrote: bool, done: hedgerow::Result<T>) -> hedgerow::Result<T> {
+        let is_of_log = |kind| {
+            matches!(
+                kind,
+                ErrorKind::Io | ErrorKind::NoSpace | ErrorKind::Poisoned
+            )
+        };
+        let failed = done.as_ref().is_err_and(|it| is_of_log(it.kind()));
+        // All threads read it, and it changes seldom.
+        if wrote && self.log_failed.load(Ordering::Relaxed) != failed {
+            self.log_failed.store(failed, Ordering::Relaxed);
+        }
+        done
+    }
+
+    /// The number of calls of all commands.
+    pub(crate) fn calls(&self) -> u64 {
+        self.counters.iter().map(Counters::calls).sum()
     }
 
     /// SAVE and BGSAVE: a checkpoint beside the database, in place of the last one.
@@ -262,6 +309,7 @@ impl Server {
         }
         let made = saves::make(&self.db(), &self.dir).await;
         self.saving.store(false, Ordering::Release);
+        self.save_failed.store(made.is_err(), Ordering::Relaxed);
         match made {
             Err(failure) => error(format!("ERR {failure}")),
             Ok(()) => {

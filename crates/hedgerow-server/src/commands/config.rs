@@ -445,6 +445,8 @@ pub(super) fn config(session: &mut Session, args: Args<'_>) -> Reply {
         it if is(it, "RESETSTAT") && args.len() == 2 => {
             server.counters.iter().for_each(Counters::reset);
             server.errors.store(0, Ordering::Relaxed);
+            server.rejected.store(0, Ordering::Relaxed);
+            server.lookups.reset();
             lock(&server.error_codes).clear();
             Reply::OK
         }

@@ -1,10 +1,11 @@
 //! INFO: sections of facts, with the names that clients look for.
 
 use std::fmt::Write;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Args, COMMANDS};
 use crate::client::lock;
+use crate::freed_memory::resident_bytes;
 use crate::pubsub::Kind;
 use crate::resp::Reply;
 use crate::server::Server;
@@ -104,8 +105,14 @@ fn clients(server: &Server) -> String {
 
 fn memory(server: &Server) -> String {
     let memory = server.db().stats().memory;
+    let [resident, peak] = resident_bytes();
     lines(&[
         ("used_memory", memory.total().to_string()),
+        ("used_memory_human", human(memory.total())),
+        ("used_memory_rss", resident.to_string()),
+        ("used_memory_rss_human", human(resident)),
+        ("used_memory_peak", peak.to_string()),
+        ("used_memory_peak_human", human(peak)),
         ("used_memory_budget", memory.budget.to_string()),
         ("used_memory_memtables", memory.memtables.to_string()),
         ("used_memory_page_cache", memory.page_cache.to_string()),
@@ -134,7 +141,20 @@ fn scripts(server: &Server) -> String {
     ])
 }
 
-fn persistence(server: &Server) -> String {
+/// A number of bytes for people, with the units of Redis.
+fn human(bytes: u64) -> String {
+    let units = [(30, 'G'), (20, 'M'), (10, 'K')];
+    let unit = units.iter().find(|(bits, _)| bytes >> bits > 0);
+    unit.map_or(format!("{bytes}B"), |(bits, unit)| {
+        format!("{:.2}{unit}", bytes as f64 / f64::from(1 << bits))
+    })
+}
+
+pub(crate) fn persistence(server: &Server) -> String {
+    let status = |failed: &AtomicBool| match failed.load(Ordering::Relaxed) {
+        true => "err".to_owned(),
+        false => "ok".to_owned(),
+    };
     lines(&[
         (
             "loading",
@@ -146,7 +166,7 @@ fn persistence(server: &Server) -> String {
             "rdb_last_save_time",
             server.last_save.load(Ordering::Relaxed).to_string(),
         ),
-        ("rdb_last_bgsave_status", "ok".to_owned()),
+        ("rdb_last_bgsave_status", status(&server.save_failed)),
         (
             "rdb_changes_since_last_save",
             server.changes.load(Ordering::Relaxed).to_string(),
@@ -155,12 +175,12 @@ fn persistence(server: &Server) -> String {
         ("aof_rewrite_in_progress", "0".to_owned()),
         ("aof_rewrite_scheduled", "0".to_owned()),
         ("aof_last_bgrewrite_status", "ok".to_owned()),
-        ("aof_last_write_status", "ok".to_owned()),
+        ("aof_last_write_status", status(&server.log_failed)),
     ])
 }
 
 fn stats(server: &Server) -> String {
-    let calls = server.counters.iter().map(|it| it.calls());
+    let [hits, misses] = server.lookups.total();
     let engine = server.db().stats();
     let tracking = server.tracking.totals();
     lines(&[
@@ -168,7 +188,15 @@ fn stats(server: &Server) -> String {
             "total_connections_received",
             server.connections.load(Ordering::Relaxed).to_string(),
         ),
-        ("total_commands_processed", calls.sum::<u64>().to_string()),
+        ("total_commands_processed", server.calls().to_string()),
+        (
+            "instantaneous_ops_per_sec",
+            server.calls_per_second.load(Ordering::Relaxed).to_string(),
+        ),
+        (
+            "rejected_connections",
+            server.rejected.load(Ordering::Relaxed).to_string(),
+        ),
         (
             "total_error_replies",
             server.errors.load(Ordering::Relaxed).to_string(),
@@ -182,6 +210,8 @@ fn stats(server: &Server) -> String {
             server.expired_fields.load(Ordering::Relaxed).to_string(),
         ),
         ("evicted_keys", "0".to_owned()),
+        ("keyspace_hits", hits.to_string()),
+        ("keyspace_misses", misses.to_string()),
         (
             "pubsub_channels",
             server.pubsub.count(Kind::Channel).to_string(),

@@ -110,7 +110,8 @@ impl Calls<'_, '_> {
                     return Err(Stop::AllKeys);
                 }
                 self.txn.effects.script_reads |= command.has(READ);
-                self.txn.nested(|txn| run(txn, args))
+                self.txn
+                    .nested(|txn| run(txn, args).inspect(|_| txn.count_lookups(command.has(READ))))
             }
             Run::Session(_) if !command.has(ADMIN) => match command.name {
                 "ping" => Ok(match args.get(1) {

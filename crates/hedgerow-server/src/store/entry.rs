@@ -68,12 +68,14 @@ impl Txn<'_> {
             Some(meta) => self.expired(db, meta)?,
             None => None,
         };
-        Ok(Entry {
+        let entry = Entry {
             db,
             meta_key,
             stored,
             expired,
-        })
+        };
+        self.looking_up[usize::from(!entry.exists())] += 1;
+        Ok(entry)
     }
 
     /// Several keys; in memory mode all that are missing are asked for together.

@@ -18,6 +18,7 @@ use super::stripes::Stripes;
 use super::{Answer, Stop, together};
 use crate::acl::Rules;
 use crate::cluster::Cluster;
+use crate::lookups;
 use crate::pubsub::{self, Message};
 
 /// The most elements that a command walks over in memory mode: they are in a few pages.
@@ -64,6 +65,10 @@ pub(crate) struct Txn<'a> {
     batch: IndexedBatch,
     mode: Mode,
     pub(crate) wanted: Vec<Wanted>,
+    /// The keys that commands which only read have found and missed.
+    pub(crate) looked_up: lookups::Count,
+    /// Those of the command that runs.
+    pub(super) looking_up: lookups::Count,
     /// By how much the number of keys of each database changes.
     pub(super) sizes: [i64; databases::DATABASES],
     pub(crate) effects: Effects,
@@ -107,6 +112,8 @@ impl<'a> Txn<'a> {
             databases,
             mode,
             wanted: Vec::new(),
+            looked_up: [0; 2],
+            looking_up: [0; 2],
             sizes: Default::default(),
             effects: Effects::default(),
             begin: None,
@@ -130,6 +137,7 @@ impl<'a> Txn<'a> {
 
     /// Begins a command, which can be undone.
     pub(crate) fn begin(&mut self) {
+        self.looking_up = [0; 2];
         self.begin = Some(Begin {
             savepoint: self.batch.savepoint(),
             effects: self.effects.lengths(),
@@ -186,6 +194,15 @@ impl<'a> Txn<'a> {
 
     pub(crate) fn has_writes(&self) -> bool {
         !self.batch.batch().is_empty() || self.lacks_last()
+    }
+
+    /// Counts the keys that a command has looked up, if it only reads.
+    pub(crate) fn count_lookups(&mut self, only_reads: bool) {
+        let [found, missed] = std::mem::take(&mut self.looking_up);
+        if only_reads {
+            self.looked_up[0] += found;
+            self.looked_up[1] += missed;
+        }
     }
 
     /// Commits all writes, which then survive the process. Returns what is left to do.

@@ -8,6 +8,7 @@ use super::*;
 use crate::acl::Acl;
 use crate::commands::config::{Config, Fsync};
 use crate::commands::find;
+use crate::commands::info::persistence;
 use crate::execute::{Call, Caller, Outcome};
 use crate::server::Server;
 
@@ -77,6 +78,8 @@ fn who_waits_gets_what_is_durable() {
             assert!(server.db().stats().log_syncs > syncs);
             server.waiters.remove(&waiter);
         }
+        let told = persistence(&server);
+        assert!(told.contains("aof_last_write_status:err"), "{told}");
         let refused = push(&server, b"another").await.replies;
         assert!(refused[0].is_error(), "{refused:?}");
     });

@@ -5,7 +5,21 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Served;
-use crate::client::{Client, Value, bulk};
+use crate::client::{Client, Value, bulk, int};
+
+/// The number in a line of INFO.
+fn number_of(client: &mut Client, name: &str) -> f64 {
+    text_of(client, name).parse().unwrap()
+}
+
+fn text_of(client: &mut Client, name: &str) -> String {
+    let info = client.call("INFO").to_string();
+    let mut lines = info.lines();
+    let found = lines.find_map(|it| it.strip_prefix(name)?.strip_prefix(':'));
+    found
+        .unwrap_or_else(|| panic!("expected {name} in {info}"))
+        .to_owned()
+}
 
 fn page(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -107,6 +121,18 @@ fn a_checkpoint_is_there_while_another_is_made() {
     served.end();
 }
 
+#[test]
+fn a_failed_save_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    // A name that is too long with `.save.new` behind it.
+    let served = Served::begin(&dir.path().join("d".repeat(250)));
+    let mut client = served.client();
+    assert_eq!(text_of(&mut client, "rdb_last_bgsave_status"), "ok");
+    assert!(matches!(client.call("SAVE"), Value::Error(_)));
+    assert_eq!(text_of(&mut client, "rdb_last_bgsave_status"), "err");
+    served.end();
+}
+
 /// The timers of the server's side of its connections, as Linux tells them: 2 is that of keepalive.
 #[cfg(target_os = "linux")]
 #[allow(clippy::disallowed_methods, reason = "a file of the system")]
@@ -177,4 +203,60 @@ fn config_refuses_what_the_server_cannot_do() {
     let twice = client.call("CONFIG SET maxmemory 1 maxmemory 2");
     assert!(twice.to_string().contains("duplicate"), "{twice}");
     served.end();
+}
+
+#[test]
+fn info_has_the_numbers_that_are_charted() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    client.call("SET there v");
+    client.call("HSET hash f v");
+    for call in ["GET there", "HGET hash none", "MGET there none", "TTL none"] {
+        client.call(call);
+    }
+    // A command that writes does not count.
+    client.call("INCR none");
+    client.call("BLPOP empty 0.001");
+    assert_eq!(number_of(&mut client, "keyspace_hits"), 3.0);
+    assert_eq!(number_of(&mut client, "keyspace_misses"), 2.0);
+    let resident = number_of(&mut client, "used_memory_rss");
+    let peak = number_of(&mut client, "used_memory_peak");
+    assert!(resident > 1e6 && peak >= resident, "{resident} {peak}");
+    for name in ["used_memory", "used_memory_rss", "used_memory_peak"] {
+        let human = text_of(&mut client, &format!("{name}_human"));
+        assert!(human.ends_with(['B', 'K', 'M', 'G']), "{name}: {human}");
+    }
+    while number_of(&mut client, "instantaneous_ops_per_sec") == 0.0 {}
+    assert_eq!(client.call("CONFIG RESETSTAT"), Value::status("OK"));
+    assert_eq!(number_of(&mut client, "keyspace_hits"), 0.0);
+    served.end();
+}
+
+#[test]
+fn more_clients_than_allowed_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::with(dir.path(), |options| options.clients_max = 2);
+    let (mut first, mut second) = (served.client(), served.client());
+    first.call("PING");
+    second.call("PING");
+    let mut third = served.client();
+    assert_eq!(
+        third.try_receive(),
+        Some(Value::Error("ERR max number of clients reached".to_owned()))
+    );
+    assert_eq!(third.try_receive(), None);
+    assert_eq!(number_of(&mut first, "rejected_connections"), 1.0);
+    assert_eq!(number_of(&mut first, "connected_clients"), 2.0);
+    drop(second);
+    while number_of(&mut first, "connected_clients") == 2.0 {}
+    assert_eq!(served.client().call("PING"), Value::status("PONG"));
+    assert_eq!(first.call("CONFIG SET maxclients 3"), Value::status("OK"));
+    let mut more = [served.client(), served.client()];
+    for it in &mut more {
+        assert_eq!(it.call("PING"), Value::status("PONG"));
+    }
+    assert_eq!(first.call("EXISTS k"), int(0));
+    first.shut_down();
+    served.join();
 }
