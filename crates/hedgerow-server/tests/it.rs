@@ -6,6 +6,7 @@ mod client;
 mod fields;
 mod kill;
 mod linearizable;
+mod noise;
 mod operations;
 mod pause;
 mod replicas;
