@@ -278,26 +278,26 @@ fn value(kind: u8, from: &mut Reader<'_>) -> Option<Value> {
         3 => Value::SortedSet(from.members(Reader::score_text)?),
         HASH => Value::Hash(pairs(from.doubled_strings()?)?),
         SORTED_SET => Value::SortedSet(from.members(Reader::score)?),
-        9 => Value::Hash(pairs(zip_map(&from.string()?)?)?),
-        10 => Value::List(zip_list(&from.string()?)?),
-        11 => Value::Set(int_set(&from.string()?)?),
-        12 => Value::SortedSet(scored(zip_list(&from.string()?)?)?),
-        13 => Value::Hash(pairs(zip_list(&from.string()?)?)?),
-        14 => Value::List(from.nodes(|from| zip_list(&from.string()?))?),
-        16 => Value::Hash(pairs(list_pack(&from.string()?)?)?),
-        17 => Value::SortedSet(scored(list_pack(&from.string()?)?)?),
+        9 => Value::Hash(pairs(from.packed(zip_map)?)?),
+        10 => Value::List(from.packed(zip_list)?),
+        11 => Value::Set(from.packed(int_set)?),
+        12 => Value::SortedSet(scored(from.packed(zip_list)?)?),
+        13 => Value::Hash(pairs(from.packed(zip_list)?)?),
+        14 => Value::List(from.nodes(|from| from.packed(zip_list))?),
+        16 => Value::Hash(pairs(from.packed(list_pack)?)?),
+        17 => Value::SortedSet(scored(from.packed(list_pack)?)?),
         18 => Value::List(from.nodes(|from| match from.count()? {
             // An element that is too large for a pack.
             1 => Some(vec![from.string()?]),
-            2 => list_pack(&from.string()?),
+            2 => from.packed(list_pack),
             _ => None,
         })?),
-        20 => Value::Set(list_pack(&from.string()?)?),
+        20 => Value::Set(from.packed(list_pack)?),
         EXPIRING_HASH => Value::ExpiringHash(from.expiring_fields()?),
         25 => {
             // The first time, which stands at its field, too.
             from.take(8)?;
-            Value::ExpiringHash(timed(list_pack(&from.string()?)?)?)
+            Value::ExpiringHash(timed(from.packed(list_pack)?)?)
         }
         stream::OLD | stream::STREAM | stream::WITH_ACTIVE => {
             Value::Stream(Box::new(Stream::read(from, kind)?))
@@ -318,13 +318,14 @@ fn pairs(words: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
 
 /// Every third word is the time of the field before.
 fn timed(words: Vec<Vec<u8>>) -> Option<Vec<TimedField>> {
-    let (fields, rest) = words.as_chunks::<3>();
-    let with_time = |[name, value, time]: &[Vec<u8>; 3]| {
-        let time = u64::try_from(crate::number::integer(time)?).ok()?;
-        Some((name.clone(), value.clone(), time))
-    };
-    rest.is_empty()
-        .then(|| fields.iter().map(with_time).collect())?
+    let mut fields = Vec::with_capacity(words.len() / 3);
+    let mut words = words.into_iter();
+    while let Some(name) = words.next() {
+        let (value, time) = (words.next()?, words.next()?);
+        let time = u64::try_from(crate::number::integer(&time)?).ok()?;
+        fields.push((name, value, time));
+    }
+    Some(fields)
 }
 
 fn scored(words: Vec<Vec<u8>>) -> Option<Vec<(Vec<u8>, f64)>> {

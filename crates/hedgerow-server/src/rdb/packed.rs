@@ -106,7 +106,7 @@ impl Pack {
 
 /// The elements of a listpack: the bytes of all (4), the number of elements (2), the elements, 255.
 /// Behind each element stands its length, for readers from the end.
-pub(super) fn list_pack(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub(super) fn list_pack(bytes: &[u8], whole: &mut Reader<'_>) -> Option<Vec<Vec<u8>>> {
     let mut from = Reader::new(bytes);
     let all = u32::from_le_bytes(from.chunk()?);
     let count = u16::from_le_bytes(from.chunk()?);
@@ -151,7 +151,7 @@ pub(super) fn list_pack(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
             header
         };
         from.take(behind(written))?;
-        elements.push(element);
+        elements.push(whole.kept(element)?);
     }
     let is_counted = count == u16::MAX || usize::from(count) == elements.len();
     (from.is_at_end() && is_counted).then_some(elements)
@@ -159,7 +159,7 @@ pub(super) fn list_pack(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
 
 /// The elements of a ziplist, of which listpacks took the place in version 7: the bytes of all (4),
 /// the place of the last element (4), the number of elements (2), the elements, 255.
-pub(super) fn zip_list(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub(super) fn zip_list(bytes: &[u8], whole: &mut Reader<'_>) -> Option<Vec<Vec<u8>>> {
     let mut from = Reader::new(bytes);
     let all = u32::from_le_bytes(from.chunk()?);
     from.take(4)?;
@@ -177,7 +177,7 @@ pub(super) fn zip_list(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
         }
         let [first] = from.chunk()?;
         let low = usize::from(first & 0x3F);
-        elements.push(match first {
+        let element = match first {
             0..0x40 => from.take(low)?.to_vec(),
             0x40..0x80 => {
                 let [second] = from.chunk()?;
@@ -194,7 +194,8 @@ pub(super) fn zip_list(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
             0xFE => text(i64::from(i8::from_le_bytes(from.chunk()?))),
             0xF1..=0xFD => text(i64::from(first & 0xF) - 1),
             _ => return None,
-        });
+        };
+        elements.push(whole.kept(element)?);
     }
     let is_counted = count == u16::MAX || usize::from(count) == elements.len();
     (from.is_at_end() && is_counted).then_some(elements)
@@ -203,7 +204,7 @@ pub(super) fn zip_list(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
 /// The keys and values of a zipmap, as Redis wrote small hashes before version 2.6: their number
 /// (1), each key behind its length, each value behind its length and a number of bytes that are
 /// free behind it, 255.
-pub(super) fn zip_map(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub(super) fn zip_map(bytes: &[u8], whole: &mut Reader<'_>) -> Option<Vec<Vec<u8>>> {
     let mut from = Reader::new(bytes);
     let [_count] = from.chunk()?;
     let mut words = Vec::new();
@@ -215,25 +216,26 @@ pub(super) fn zip_map(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
         };
         let is_value = words.len() % 2 == 1;
         let [free] = if is_value { from.chunk()? } else { [0] };
-        words.push(from.take(length)?.to_vec());
+        words.push(whole.kept(from.take(length)?.to_vec())?);
         from.take(usize::from(free))?;
     }
     from.is_at_end().then_some(words)
 }
 
 /// The members of a set of integers: the bytes of one (4), their number (4), the integers.
-pub(super) fn int_set(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub(super) fn int_set(bytes: &[u8], whole: &mut Reader<'_>) -> Option<Vec<Vec<u8>>> {
     let mut from = Reader::new(bytes);
     let width = u32::from_le_bytes(from.chunk()?);
     let count = u32::from_le_bytes(from.chunk()?) as usize;
     let mut members = Vec::new();
     for _ in 0..count {
-        members.push(text(match width {
+        let member = match width {
             2 => i64::from(i16::from_le_bytes(from.chunk()?)),
             4 => i64::from(i32::from_le_bytes(from.chunk()?)),
             8 => i64::from_le_bytes(from.chunk()?),
             _ => return None,
-        }));
+        };
+        members.push(whole.kept(text(member))?);
     }
     from.is_at_end().then_some(members)
 }

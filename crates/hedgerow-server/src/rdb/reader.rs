@@ -4,8 +4,8 @@ use crate::store::Id;
 
 /// The memory of all strings of a value together: as much as a commit may have.
 const BYTES_MAX: usize = 256 << 20;
-/// The memory of a string without its bytes, about.
-const STRING_BYTES: usize = 16;
+/// The memory of a string without its bytes, about: a `Vec`, and the least allocation.
+const STRING_BYTES: usize = 48;
 
 /// See the module. Every method returns `None` if the bytes are not what they should be.
 pub(super) struct Reader<'a> {
@@ -102,10 +102,31 @@ impl<'a> Reader<'a> {
             }
             Length::Special(_) => return None,
         };
+        self.kept(text)
+    }
+
+    /// Counts a string that is kept.
+    pub(super) fn kept(&mut self, text: Vec<u8>) -> Option<Vec<u8>> {
         let left = self.left.checked_sub(text.len() + STRING_BYTES);
         self.is_too_large |= left.is_none();
         self.left = left?;
         Some(text)
+    }
+
+    /// Takes back the count of strings that are not kept, but for their bytes.
+    pub(super) fn dropped(&mut self, count: usize) {
+        self.left += count * STRING_BYTES;
+    }
+
+    /// The elements of a pack, which is a string that is not kept itself.
+    pub(super) fn packed<T>(
+        &mut self,
+        read: impl FnOnce(&[u8], &mut Self) -> Option<T>,
+    ) -> Option<T> {
+        let pack = self.string()?;
+        let elements = read(&pack, self);
+        self.left += pack.len() + STRING_BYTES;
+        elements
     }
 
     /// A number, and so many times that many of something.
@@ -162,7 +183,7 @@ impl<'a> Reader<'a> {
         &mut self,
         node: impl Fn(&mut Self) -> Option<Vec<Vec<u8>>>,
     ) -> Option<Vec<Vec<u8>>> {
-        Some(self.several(1, node)?.concat())
+        Some(self.several(1, node)?.into_iter().flatten().collect())
     }
 
     /// The id of an entry of a stream, as two numbers.

@@ -57,7 +57,7 @@ impl Stream {
     pub(super) fn read(from: &mut Reader<'_>, kind: u8) -> Option<Stream> {
         let nodes = from.several(1, |from| {
             let first = Id::of_bytes(from.string()?.try_into().ok()?);
-            node(&from.string()?, first)
+            from.packed(|pack, from| node(pack, first, from))
         });
         let mut stream = Stream {
             items: nodes?.into_iter().flatten().collect(),
@@ -89,8 +89,9 @@ impl Stream {
 }
 
 /// The entries of a node that are not deleted.
-fn node(pack: &[u8], first: Id) -> Option<Vec<(Id, Vec<Vec<u8>>)>> {
-    let mut words = list_pack(pack)?.into_iter();
+fn node(pack: &[u8], first: Id, whole: &mut Reader<'_>) -> Option<Vec<(Id, Vec<Vec<u8>>)>> {
+    let mut words = list_pack(pack, whole)?.into_iter();
+    let (word_count, mut kept) = (words.len(), 0);
     let mut next = || words.next();
     let integer = |word: Option<Vec<u8>>| number::integer(&word?);
     let count = |word| usize::try_from(integer(word)?).ok();
@@ -110,7 +111,7 @@ fn node(pack: &[u8], first: Id) -> Option<Vec<(Id, Vec<Vec<u8>>)>> {
         let mut fields = Vec::new();
         if flags & SAME_FIELDS != 0 {
             for name in &names {
-                fields.extend([name.clone(), next()?]);
+                fields.extend([whole.kept(name.clone())?, next()?]);
             }
         } else {
             let width = count(next())?;
@@ -121,9 +122,13 @@ fn node(pack: &[u8], first: Id) -> Option<Vec<(Id, Vec<Vec<u8>>)>> {
         // The number of elements, for readers from the end.
         next()?;
         if flags & DELETED == 0 {
+            let own = if flags & SAME_FIELDS != 0 { 1 } else { 2 };
+            // Two of its numbers stand for the memory of the entry itself.
+            kept += fields.len() / 2 * own + 2;
             items.push((id, fields));
         }
     }
+    whole.dropped(word_count.saturating_sub(kept));
     words.next().is_none().then_some(items)
 }
 
@@ -157,7 +162,7 @@ fn members(from: &mut Reader<'_>, kind: u8) -> Option<Members> {
         };
         let ids = from.several(1, raw_id)?;
         for id in &ids {
-            let consumer = name.clone();
+            let consumer = from.kept(name.clone())?;
             pending.push(Pending {
                 consumer,
                 ..unowned.remove(id)?

@@ -1,11 +1,17 @@
 use std::io::{Cursor, Read, Seek};
 
 use super::file::{File, Key, Part};
+use super::packed::Pack;
 use super::*;
 use crate::store::{Consumer, Ends, Group, Id, Pending};
 
 fn words(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|it| it.as_bytes().to_vec()).collect()
+}
+
+/// A reader that has room for what packs have.
+fn whole() -> Reader<'static> {
+    Reader::new(&[])
 }
 
 fn values() -> Vec<Value> {
@@ -113,19 +119,19 @@ fn packs_are_read() {
         &[0xF4, 0, 0, 0, 0, 0, 0, 0, 0x80, 9],
     ];
     let expected = words(&["5", "abc", "-1", "-32768", "-1", "-9223372036854775808"]);
-    assert_eq!(list_pack(&pack(elements, 6)), Some(expected));
-    assert_eq!(list_pack(&pack(elements, 5)), None);
+    assert_eq!(list_pack(&pack(elements, 6), &mut whole()), Some(expected));
+    assert_eq!(list_pack(&pack(elements, 5), &mut whole()), None);
     let set = [
         &2u32.to_le_bytes()[..],
         &2u32.to_le_bytes(),
         &[1, 0, 0xFF, 0xFF],
     ]
     .concat();
-    assert_eq!(int_set(&set), Some(words(&["1", "-1"])));
-    assert_eq!(int_set(&set[..11]), None);
+    assert_eq!(int_set(&set, &mut whole()), Some(words(&["1", "-1"])));
+    assert_eq!(int_set(&set[..11], &mut whole()), None);
     let zipped = [0x0F, 0, 0, 0, 12, 0, 0, 0, 2, 0, 0, 0xF3, 2, 0x01, b'a'];
     let zipped = [&[16u8][..], &zipped[1..], &[0xFF]].concat();
-    assert_eq!(zip_list(&zipped), Some(words(&["2", "a"])));
+    assert_eq!(zip_list(&zipped, &mut whole()), Some(words(&["2", "a"])));
 }
 
 /// `aaaaaaaaaa`, compressed: a literal, and nine bytes from one before.
@@ -172,13 +178,63 @@ fn what_no_collection_can_have_is_refused() {
     }
 }
 
+/// A pack of 8 MB has four million elements, and each takes more memory than its two bytes.
+#[test]
+fn elements_of_packs_count_as_strings_do() {
+    let mut pack = Pack::new();
+    (0..6_000_000).for_each(|_| pack.number(1));
+    let pack = pack.finish();
+    for (kind, behind) in [(18, &[1, 2][..]), (16, &[]), (17, &[]), (20, &[])] {
+        let mut body = [&[kind][..], behind].concat();
+        string(&mut body, &pack);
+        assert_eq!(decode_body(Reader::new(&body)), Err(Damage::Size), "{kind}");
+    }
+    let first = 6_000_000_u32.to_le_bytes();
+    let mut body = vec![11];
+    string(
+        &mut body,
+        &[&2_u32.to_le_bytes()[..], &first, &[1; 12_000_000]].concat(),
+    );
+    assert_eq!(decode_body(Reader::new(&body)), Err(Damage::Size));
+}
+
+/// Entries that share the names of their fields have one each when they are read.
+#[test]
+fn names_of_the_fields_of_a_stream_count_for_each_entry() {
+    let name = vec![b'n'; 5 << 20];
+    let mut pack = Pack::new();
+    [60, 0, 1].iter().for_each(|it| pack.number(*it));
+    pack.string(&name);
+    pack.number(0);
+    for at in 0..60 {
+        [2, 0, at].iter().for_each(|it| pack.number(*it));
+        pack.string(b"v");
+        pack.number(4);
+    }
+    let first = Id {
+        millis: 1,
+        number: 0,
+    };
+    let mut body = vec![stream::STREAM, 1];
+    string(&mut body, &first.to_bytes());
+    string(&mut body, &pack.finish());
+    // The entries, the last id, the first and the deleted one, the added entries, no groups.
+    body.extend_from_slice(&[60, 1, 59, 1, 0, 0, 0, 60, 0]);
+    assert_eq!(decode_body(Reader::new(&body)), Err(Damage::Size));
+    let copied = decode_body(Reader::within(&body, COPIED_BYTES_MAX));
+    assert!(matches!(copied, Ok(Value::Stream(it)) if it.items.len() == 60));
+}
+
 #[test]
 fn a_zipmap_is_read() {
     let map = [
         2, 1, b'a', 2, 1, b'1', b'2', 0, 3, b'k', b'e', b'y', 0, 0, 0xFF,
     ];
-    assert_eq!(zip_map(&map), Some(words(&["a", "12", "key", ""])));
-    assert_eq!(zip_map(&map[..14]), None);
+    assert_eq!(
+        zip_map(&map, &mut whole()),
+        Some(words(&["a", "12", "key", ""]))
+    );
+    assert_eq!(zip_map(&map[..14], &mut whole()), None);
 }
 
 #[test]
