@@ -66,6 +66,17 @@ impl Watch {
             || self.stopped.load(Ordering::Relaxed)
             || !self.may_wait && self.steps.fetch_add(1, Ordering::Relaxed) >= STEPS_MAX
     }
+
+    fn is_too_long(&self) -> bool {
+        !self.may_wait && self.steps.load(Ordering::Relaxed) > STEPS_MAX
+    }
+
+    /// Returns true if the script was told to end.
+    fn is_ended(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+            || self.stopped.load(Ordering::Relaxed)
+            || self.is_too_long()
+    }
 }
 
 /// The end of a script.
@@ -134,6 +145,11 @@ impl Machine {
             Ok(())
         };
         host.raw_set("seed", lua.create_function(seed)?)?;
+        let is_ended = |lua: &Lua, ()| {
+            let watch = lua.app_data_ref::<Arc<Watch>>();
+            Ok(watch.is_some_and(|it| it.is_ended()))
+        };
+        host.raw_set("is_ended", lua.create_function(is_ended)?)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");
         let (run, load, set_call) = prelude.call(host)?;
         Ok(Machine {
@@ -253,7 +269,7 @@ impl Machine {
         if watch.killed.load(Ordering::Acquire) {
             return Ended::Killed;
         }
-        if !watch.may_wait && watch.steps.load(Ordering::Relaxed) > STEPS_MAX {
+        if watch.is_too_long() {
             return Ended::TooLong;
         }
         Ended::Reply(match result {
@@ -261,6 +277,18 @@ impl Machine {
             Ok((false, value, _)) => failure(&value, name, source),
             Err(error) => Reply::Error(format!("ERR {error} script: {name}, on {source}.")),
         })
+    }
+
+    /// Has a script end with an error when its watch says so.
+    fn watch(&self, watch: &Arc<Watch>, text: &'static str) -> mlua::Result<()> {
+        self.lua.set_app_data(watch.clone());
+        let watched = watch.clone();
+        let triggers = HookTriggers::new().every_nth_instruction(STEP);
+        self.lua
+            .set_global_hook(triggers, move |_, _| match watched.ends() {
+                true => Err(mlua::Error::runtime(text)),
+                false => Ok(VmState::Continue),
+            })
     }
 
     fn run_guarded(
@@ -271,12 +299,8 @@ impl Machine {
         watch: &Arc<Watch>,
     ) -> mlua::Result<(bool, Value, bool)> {
         let lua = &self.lua;
-        let watched = watch.clone();
-        let triggers = HookTriggers::new().every_nth_instruction(STEP);
-        lua.set_global_hook(triggers, move |_, _| match watched.ends() {
-            true => Err(mlua::Error::runtime("the script was ended")),
-            false => Ok(VmState::Continue),
-        })?;
+        self.watch(watch, "the script was ended")?;
+        // One string after the other: a state can only hold some thousands outside of tables.
         let list = |words: &[&[u8]]| {
             let words = words.iter().map(|it| lua.create_string(it));
             lua.create_sequence_from(words.collect::<mlua::Result<Vec<_>>>()?)
@@ -306,19 +330,11 @@ impl Machine {
     /// Loads a library. Returns the functions that it registers.
     pub(crate) fn load_library(&self, text: &[u8]) -> Result<Vec<(Registered, Function)>, String> {
         let watch = Arc::new(Watch::new(true, false));
-        let watched = watch.clone();
-        let triggers = HookTriggers::new().every_nth_instruction(STEP);
         let wrong = |error: mlua::Error| format!("ERR Error registering functions: {error}");
         let function = self
             .compile(text, "@user_function")
             .map_err(|text| format!("ERR Error compiling function: {text}"))?;
-        let hooked = self
-            .lua
-            .set_global_hook(triggers, move |_, _| match watched.ends() {
-                true => Err(mlua::Error::runtime("FUNCTION LOAD timeout")),
-                false => Ok(VmState::Continue),
-            });
-        hooked.map_err(wrong)?;
+        self.watch(&watch, "FUNCTION LOAD timeout").map_err(wrong)?;
         let mut registered = Vec::new();
         let result = self.lua.scope(|scope| {
             let register = scope.create_function_mut(|_, args: MultiValue| {

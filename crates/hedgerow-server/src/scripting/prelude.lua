@@ -2,7 +2,8 @@
 -- results, or false and the text of an error. Returns the function that runs a script.
 local host = ...
 local globals = _G
-local error, getmetatable, ipairs, pairs, rawset = error, getmetatable, ipairs, pairs, rawset
+local error, getmetatable, ipairs, pairs, pcall = error, getmetatable, ipairs, pairs, pcall
+local find, rawset = string.find, rawset
 local setmetatable, tonumber, tostring, type, xpcall = setmetatable, tonumber, tostring, type, xpcall
 local loadstring, byte, floor = loadstring, string.byte, math.floor
 
@@ -84,6 +85,33 @@ real.cmsgpack = library(host.cmsgpack)
 real.bit = library(host.bit)
 real.struct = library(host.struct)
 real.os = { clock = real.os.clock }
+
+-- Passes on what a protected call returns, but for the errors that end the script.
+local function passed(ok, ...)
+  if not ok then
+    local found = ...
+    local is_text = type(found) == "string" or type(found) == "userdata"
+    if host.is_ended() or is_text and find(tostring(found), "not enough memory", 1, true) then
+      error(found, 0)
+    end
+  end
+  return ok, ...
+end
+
+function real.pcall(...)
+  return passed(pcall(...))
+end
+
+function real.xpcall(run, handler)
+  return passed(xpcall(run, function(found)
+    -- It runs where the error is raised: inside of the look at what others want, which then looks
+    -- no further.
+    if host.is_ended() then
+      return found
+    end
+    return handler(found)
+  end))
+end
 
 function real.math.randomseed(seed)
   host.seed(tonumber(seed) or 0)

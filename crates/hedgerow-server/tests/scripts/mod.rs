@@ -59,6 +59,9 @@ fn a_script_without_end_is_killed_and_leaves_nothing() {
     for endless in [
         "while true do pcall(redis.call, 'ping') end",
         "pcall(function() while true do end end)",
+        "while true do pcall(function() while true do end end) end",
+        "while true do pcall(pcall, function() while true do end end) end",
+        "local function loop() while true do end end while true do xpcall(loop, loop) end",
     ] {
         is_killed(&served, &format!("redis.call('set', KEYS[1], 1) {endless}"));
     }
@@ -67,6 +70,7 @@ fn a_script_without_end_is_killed_and_leaves_nothing() {
 
 fn is_killed(served: &Served, script: &str) {
     let (mut looping, mut client) = (served.client(), served.client());
+    looping.waits_at_most(60);
     looping.send_words(&["EVAL", script, "1", "key"]);
     // Others are served meanwhile.
     while client.call("SCRIPT KILL") != Value::status("OK") {
@@ -75,6 +79,24 @@ fn is_killed(served: &Served, script: &str) {
     let reply = looping.receive().to_string();
     assert!(reply.contains("killed by user"), "{reply}");
     assert_eq!(client.call("EXISTS key"), int(0));
+}
+
+/// A script goes on behind an error of its own, and not behind the bound of its memory.
+#[test]
+fn a_script_that_needs_too_much_memory_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let own = "return {pcall(error, 'mine'), select(2, xpcall(error, function() return 'x' end))}";
+    assert_eq!(
+        client.call_words(&["EVAL", own, "0"]),
+        Value::Array(vec![Value::Null, bulk("x")])
+    );
+    let grows = "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(100000) .. i end";
+    let script = format!("pcall(function() {grows} end) return 'went on'");
+    let reply = client.call_words(&["EVAL", &script, "0"]).to_string();
+    assert!(reply.contains("not enough memory"), "{reply}");
+    served.end();
 }
 
 #[test]
