@@ -275,7 +275,10 @@ impl Machine {
         Ended::Reply(match result {
             Ok((true, value, resp3)) => from_lua(&value, resp3, 0),
             Ok((false, value, _)) => failure(&value, name, source),
-            Err(error) => Reply::Error(format!("ERR {error} script: {name}, on {source}.")),
+            Err(error) => {
+                let text = without_trace(&error.to_string()).to_owned();
+                Reply::Error(format!("ERR {text} script: {name}, on {source}."))
+            }
         })
     }
 
@@ -302,8 +305,11 @@ impl Machine {
         self.watch(watch, "the script was ended")?;
         // One string after the other: a state can only hold some thousands outside of tables.
         let list = |words: &[&[u8]]| {
-            let words = words.iter().map(|it| lua.create_string(it));
-            lua.create_sequence_from(words.collect::<mlua::Result<Vec<_>>>()?)
+            let table = lua.create_table_with_capacity(words.len(), 0)?;
+            for word in words {
+                table.raw_push(lua.create_string(word)?)?;
+            }
+            Ok::<_, mlua::Error>(table)
         };
         let (keys, args) = (list(keys)?, list(args)?);
         let host = RefCell::new(host);
@@ -435,6 +441,11 @@ fn error_table(lua: &Lua, text: &str) -> mlua::Result<Value> {
     Ok(Value::Table(table))
 }
 
+/// The text of an error without the calls that led to it, which are those of the server.
+fn without_trace(text: &str) -> &str {
+    text.split("\nstack traceback:").next().unwrap_or(text)
+}
+
 /// The text and the line of an error.
 fn problem(value: &Value) -> (String, Option<i64>) {
     let Value::Table(table) = value else {
@@ -443,6 +454,7 @@ fn problem(value: &Value) -> (String, Option<i64>) {
     let text: Option<mlua::LuaString> = table.raw_get("err").unwrap_or(None);
     let text = text.map(|it| it.to_string_lossy().to_string());
     let text = text.unwrap_or_else(|| "ERR unknown error".to_owned());
+    let text = without_trace(&text).to_owned();
     let line = match table.raw_get("line").unwrap_or(None) {
         Some(line) => Some(line),
         // Lua has written the place in front of the text.

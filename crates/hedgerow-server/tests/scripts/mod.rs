@@ -100,6 +100,29 @@ fn a_script_that_needs_too_much_memory_ends() {
 }
 
 #[test]
+fn a_script_takes_many_arguments() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let words = |count: usize| (0..count).map(|it| it.to_string()).collect::<Vec<_>>();
+    let (keys, args) = (words(9_000), words(20_000));
+    let mut call = vec![
+        "EVAL",
+        "return {#KEYS, #ARGV, KEYS[9000], ARGV[20000]}",
+        "9000",
+    ];
+    call.extend(keys.iter().chain(&args).map(String::as_str));
+    let expected = vec![int(9_000), int(20_000), bulk("8999"), bulk("19999")];
+    assert_eq!(client.call_words(&call), Value::Array(expected));
+    let script =
+        "local t = {} for i = 1, 7000 do t[i] = i end return redis.call('rpush', 'l', unpack(t))";
+    assert_eq!(client.call_words(&["EVAL", script, "0"]), int(7_000));
+    let reply = client.call_words(&["EVAL", "return cmsgpack.unpack_one()", "0"]);
+    assert!(!reply.to_string().contains("traceback"), "{reply}");
+    served.end();
+}
+
+#[test]
 fn what_a_script_did_before_an_error_stays() {
     let dir = tempfile::tempdir().unwrap();
     let served = Served::begin(dir.path());
