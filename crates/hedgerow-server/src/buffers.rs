@@ -28,6 +28,11 @@ impl Buffers {
         })
     }
 
+    /// The bytes that all buffers may have together.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.max
+    }
+
     /// The bytes of all buffers.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)

@@ -23,7 +23,9 @@ use crate::connection::REPLY_BYTES_MAX;
 use crate::pubsub::{Kind, Message};
 use crate::resp::Reply;
 use crate::server::Server;
-use crate::store::{Databases, Effects, Held, Mode, Stop, Stripes, Txn, Wanted, engine_error};
+use crate::store::{
+    Databases, Effects, Held, Mode, Room, Stop, Stripes, Txn, Wanted, engine_error,
+};
 
 /// The rounds of reads after which a command runs where it may wait for the device itself: the
 /// pages do not stay in memory long enough.
@@ -187,6 +189,7 @@ impl Server {
         (txn.db, txn.resp3, txn.is_waiting) = (caller.db, caller.resp3, caller.is_waiting);
         (txn.held, txn.refusal) = (held, self.refusal_of(writes, caller.client.is_some()));
         txn.rules = caller.client.and_then(|it| lock(&it.user).limits());
+        txn.room = Room::behind(self.buffers.bytes_max(), 0);
         (txn.cluster, txn.tells_events) =
             (self.cluster.as_deref(), !self.config.events().is_empty());
         txn.listeners = Some(&listeners);
@@ -267,6 +270,7 @@ impl Server {
     ) -> Next {
         let (mut next, mut began, mut reply_bytes) = (Next::Done, clock::now(), 0);
         let reply_bytes_max = caller.atomic.map_or(REPLY_BYTES_MAX, |_| usize::MAX);
+        let room = txn.room;
         for call in calls {
             let Run::Data(run) = call.command.run else {
                 continue;
@@ -277,10 +281,14 @@ impl Server {
                 break;
             }
             txn.begin();
+            if caller.atomic.is_none() {
+                txn.room = room;
+            }
             let refused = self.refused(call.command, txn.refusal);
             let answer = match refused.map_or_else(|| run(txn, call.args), Ok) {
                 Ok(_) if looks_ahead => Err(Stop::Read),
-                answer => answer,
+                Ok(reply) => txn.room.take(reply.bytes()).map(|()| reply),
+                stop => stop,
             };
             let reply = match answer {
                 Ok(reply) => reply,

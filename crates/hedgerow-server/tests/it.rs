@@ -10,6 +10,7 @@ mod noise;
 mod operations;
 mod pause;
 mod replicas;
+mod replies;
 mod scripts;
 mod slots;
 #[cfg(feature = "tls")]

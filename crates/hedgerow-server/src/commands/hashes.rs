@@ -187,7 +187,8 @@ pub(super) fn hgetall(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         let (key, value) = item?;
         Ok((Reply::bulk(name_of(&key)), value.reply()))
     });
-    Ok(Reply::Map(pairs.collect::<Answer<_>>()?))
+    let bytes = |(key, value): &(Reply, Reply)| key.bytes() + value.bytes();
+    Ok(Reply::Map(txn.room.collect(pairs, bytes)?))
 }
 
 pub(super) fn hkeys(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -204,7 +205,7 @@ fn list(txn: &mut Txn<'_>, key: &[u8], part: impl Fn(&Slice, &Field) -> Reply) -
         return Ok(Reply::Array(Vec::new()));
     };
     let parts = all(txn, meta)?.map(|item| item.map(|(key, value)| part(&key, &value)));
-    Ok(Reply::Array(parts.collect::<Answer<_>>()?))
+    Ok(Reply::Array(txn.room.replies(parts)?))
 }
 
 pub(super) fn hincrby(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -262,10 +263,11 @@ pub(super) fn hrandfield(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         let name = picked.first().map(|(key, _)| name_of(key).to_vec());
         return Ok(Reply::bulk_or_null(name));
     };
-    let resp3 = txn.resp3;
+    let (resp3, mut room) = (txn.resp3, txn.room);
     let mut replies = Vec::new();
     for (key, value) in &picked {
         let name = Reply::bulk(name_of(key));
+        room.take(name.bytes())?;
         match (with_values, resp3) {
             (false, _) => replies.push(name),
             (true, false) => replies.extend([name, value.reply()]),
@@ -285,6 +287,7 @@ fn random_fields(
     match entry.meta().filter(|meta| meta.expiring.count > 0).cloned() {
         // Some of those that were drawn may have expired.
         Some(meta) => {
+            check_draws(txn, count)?;
             let live: Vec<_> = all(txn, &meta)?.collect::<Answer<_>>()?;
             Ok(drawn(live, count.unwrap_or(1)))
         }
@@ -305,6 +308,7 @@ pub(super) fn random_elements(
     let Some(meta) = entry.meta().cloned() else {
         return Ok(Vec::new());
     };
+    check_draws(txn, count)?;
     let (prefix, end) = (meta.version.to_be_bytes(), elements(meta.version).end);
     let one = |txn: &mut Txn<'_>| random_element(txn, Space::Elements, &prefix, end.clone());
     let (wanted, near) = (count.map_or(1, i64::unsigned_abs), DRAWN_FROM as u64);
@@ -332,6 +336,12 @@ pub(super) fn random_elements(
             Ok(drawn(all.collect::<Answer<_>>()?, count))
         }
     }
+}
+
+/// Refuses a negative count that asks for more than a reply may take.
+fn check_draws(txn: &Txn<'_>, count: Option<i64>) -> Answer<()> {
+    let repeated = count.filter(|it| *it < 0);
+    txn.room.check_draws(repeated.map_or(0, i64::unsigned_abs))
 }
 
 /// So many of these; a negative count allows the same one several times.

@@ -6,8 +6,8 @@ use super::Args;
 use super::arguments::{Options, count, integer, is};
 use super::hashes::{element_key, name_of, random_elements, store_count};
 use crate::number;
-use crate::resp::Reply;
-use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn, elements};
+use crate::resp::{Reply, bulk_bytes};
+use crate::store::{Answer, Entry, Kind, Meta, Room, Space, Stop, Txn, elements};
 
 type Members = BTreeSet<Vec<u8>>;
 
@@ -21,10 +21,12 @@ fn is_member(txn: &mut Txn<'_>, meta: &Meta, member: &[u8]) -> Answer<bool> {
     Ok(txn.get(db, Space::Elements, &key)?.is_some())
 }
 
-fn members(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Vec<Vec<u8>>> {
+/// All members, as long as there is room.
+fn members(txn: &mut Txn<'_>, meta: &Meta, room: Room) -> Answer<Vec<Vec<u8>>> {
     let db = txn.db;
     let all = txn.scan(db, Space::Elements, elements(meta.version), meta.count)?;
-    all.map(|item| Ok(name_of(&item?.0).to_vec())).collect()
+    let names = all.map(|item| Ok(name_of(&item?.0).to_vec()));
+    room.collect(names, |name| bulk_bytes(name.len()))
 }
 
 /// Asks for several members together.
@@ -111,7 +113,7 @@ pub(super) fn smismember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 pub(super) fn smembers(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let entry = set(txn, args[1])?;
     let found = match entry.meta() {
-        Some(meta) => members(txn, meta)?,
+        Some(meta) => members(txn, meta, txn.room)?,
         None => Vec::new(),
     };
     Ok(reply(found))
@@ -163,11 +165,11 @@ pub(super) fn srandmember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     }
     let entry = set(txn, args[1])?;
     let picked = random_elements(txn, &entry, count)?;
-    let mut names = picked.iter().map(|(key, _)| name_of(key).to_vec());
-    Ok(match count {
-        None => Reply::bulk_or_null(names.next()),
-        Some(_) => Reply::bulks(names),
-    })
+    let mut names = picked.iter().map(|(key, _)| Ok(Reply::bulk(name_of(key))));
+    match count {
+        None => names.next().unwrap_or(Ok(Reply::Null)),
+        Some(_) => Ok(Reply::Array(txn.room.replies(names)?)),
+    }
 }
 
 pub(super) fn spop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -181,7 +183,7 @@ pub(super) fn spop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     };
     let picked = match wanted {
         Some(wanted) if wanted as u64 >= meta.count => {
-            let all = members(txn, &meta)?;
+            let all = members(txn, &meta, txn.room)?;
             txn.event(&entry, b's', "spop");
             txn.del(&mut entry)?;
             return Ok(reply(all));
@@ -225,7 +227,7 @@ fn combined(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine, limit: usize) -> An
         Combine::Union => {
             let mut all = Members::new();
             for meta in metas.iter().flatten() {
-                all.extend(members(txn, meta)?);
+                all.extend(members(txn, meta, Room::ENDLESS)?);
             }
             Ok(all)
         }
@@ -233,7 +235,7 @@ fn combined(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine, limit: usize) -> An
             let Some(first) = &metas[0] else {
                 return Ok(Members::new());
             };
-            let mut left: Members = members(txn, first)?.into_iter().collect();
+            let mut left: Members = members(txn, first, Room::ENDLESS)?.into_iter().collect();
             for meta in metas[1..].iter().flatten() {
                 keep(txn, &mut left, meta, false)?;
             }
@@ -244,7 +246,9 @@ fn combined(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine, limit: usize) -> An
                 return Ok(Members::new());
             };
             metas.sort_by_key(|meta| meta.count);
-            let mut left: Members = members(txn, &metas[0])?.into_iter().collect();
+            let mut left: Members = members(txn, &metas[0], Room::ENDLESS)?
+                .into_iter()
+                .collect();
             for meta in &metas[1..] {
                 keep(txn, &mut left, meta, true)?;
             }

@@ -7,7 +7,7 @@ use super::hashes::{element_key, name_of, random_elements};
 use super::zset_ends::find_ends;
 use super::zset_range::{Range, in_order};
 use crate::number;
-use crate::resp::Reply;
+use crate::resp::{Reply, bulk_bytes};
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn};
 
 /// A member with its score.
@@ -372,8 +372,9 @@ pub(super) fn zrandmember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let picked = random_elements(txn, &entry, count)?;
     let scored = picked
         .iter()
-        .map(|(key, value)| (name_of(key).to_vec(), score(value)));
-    let mut scored: Vec<Scored> = scored.collect();
+        .map(|(key, value)| Ok((name_of(key).to_vec(), score(value))));
+    let bytes = |(member, _): &Scored| bulk_bytes(member.len());
+    let mut scored: Vec<Scored> = txn.room.collect(scored, bytes)?;
     Ok(match count {
         None => Reply::bulk_or_null(scored.pop().map(|it| it.0)),
         Some(_) => reply(txn, scored, with_scores),

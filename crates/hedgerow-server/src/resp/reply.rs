@@ -93,21 +93,24 @@ impl Reply {
         matches!(self, Reply::Error(_))
     }
 
-    /// The bytes of the values in it.
+    /// The bytes that it is written as, or a few more.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Reply::Bulk(bytes) | Reply::BigNumber(bytes) => bytes.len(),
-            Reply::Stored(value, from) => value.len() - from,
-            Reply::Line(text) | Reply::Error(text) | Reply::Text(text) => text.len(),
+            Reply::Bulk(bytes) | Reply::BigNumber(bytes) => bulk_bytes(bytes.len()),
+            Reply::Stored(value, from) => bulk_bytes(value.len() - from),
+            Reply::Line(text) | Reply::Error(text) => text.len() + 3,
+            Reply::Text(text) => bulk_bytes(text.len() + 4),
             Reply::Array(items)
             | Reply::Set(items)
             | Reply::Push(items)
-            | Reply::Several(items) => items.iter().map(Reply::bytes).sum(),
+            | Reply::Several(items) => 3 + items.iter().map(Reply::bytes).sum::<usize>(),
             Reply::Map(pairs) => {
                 let bytes = pairs.iter().map(|(key, value)| key.bytes() + value.bytes());
-                bytes.sum()
+                3 + bytes.sum::<usize>()
             }
-            _ => 0,
+            Reply::Integer(number) => 3 + digits(number.unsigned_abs()),
+            Reply::Double(_) => 24,
+            _ => 5,
         }
     }
 
@@ -153,6 +156,15 @@ impl Reply {
             Reply::Wait | Reply::WaitWith(_) => Reply::NullArray.write(out, resp3),
         }
     }
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |it| it as usize + 1)
+}
+
+/// The bytes of a byte string of a length, as it is written.
+pub(crate) fn bulk_bytes(length: usize) -> usize {
+    length + 5 + digits(length as u64)
 }
 
 /// The text without line ends.

@@ -13,6 +13,7 @@ use super::databases::{self, Databases, Map, Space};
 use super::effects::{Effects, Event};
 use super::entry::Entry;
 use super::last::Last;
+use super::room::Room;
 #[cfg(feature = "lua")]
 use super::stripes::Stripes;
 use super::{Answer, Stop, together};
@@ -96,6 +97,8 @@ pub(crate) struct Txn<'a> {
     pub(crate) is_waiting: bool,
     /// The error for whatever writes, if nothing may.
     pub(crate) refusal: Option<&'static str>,
+    /// The bytes that the reply may take.
+    pub(crate) room: Room,
     /// The memory in which entries are encoded.
     pub(super) scratch: Vec<u8>,
 }
@@ -129,6 +132,7 @@ impl<'a> Txn<'a> {
             cluster: None,
             is_waiting: false,
             refusal: None,
+            room: Room::ENDLESS,
             scratch: Vec::new(),
         })
     }
