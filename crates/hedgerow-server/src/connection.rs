@@ -223,7 +223,7 @@ impl Connection {
                         }
                         Err(reply) => reply,
                     };
-                    self.reply(&reply);
+                    self.send(stream, &reply).await?;
                 }
             }
             if self.output.len() > REPLY_BYTES_MAX {
@@ -238,6 +238,17 @@ impl Connection {
     fn is_paused(&self, args: Args<'_>) -> bool {
         let pause = &self.session.server.pause;
         pause.is_on(false) && find(args[0]).is_some_and(|it| pause.stops(&self.session, it))
+    }
+
+    /// Adds a reply to the output. A large one is alone there: both may be as large as is allowed.
+    async fn send(&mut self, stream: &mut Stream, reply: &Reply) -> io::Result<()> {
+        let bytes = reply.bytes();
+        if bytes > REPLY_BYTES_MAX {
+            self.write(stream).await?;
+            self.output.reserve_exact(bytes);
+        }
+        self.reply(reply);
+        Ok(())
     }
 
     fn reply(&mut self, reply: &Reply) {
@@ -312,7 +323,8 @@ impl Connection {
             let synced = server.make_durable(outcome.wrote || served).await;
             for reply in &outcome.replies {
                 server.note_error(reply);
-                self.reply(synced.as_ref().err().unwrap_or(reply));
+                let reply = synced.as_ref().err().unwrap_or(reply);
+                self.send(stream, reply).await?;
             }
             drop(outcome.replies);
             if self.output.len() > REPLY_BYTES_MAX {

@@ -36,13 +36,21 @@ pub(super) fn range(
     meta: &Meta,
     indexes: std::ops::RangeInclusive<u64>,
 ) -> Answer<Vec<Slice>> {
+    walk(txn, meta, indexes)?.collect()
+}
+
+fn walk(
+    txn: &mut Txn<'_>,
+    meta: &Meta,
+    indexes: std::ops::RangeInclusive<u64>,
+) -> Answer<impl Iterator<Item = Answer<Slice>> + use<>> {
     let (first, last) = (*indexes.start(), *indexes.end());
     let count = last - first + 1;
     let mut end = place_key(meta, last);
     end.push(0);
     let db = txn.db;
     let found = txn.scan(db, Space::Ordered, place_key(meta, first)..end, count)?;
-    found.map(|item| Ok(item?.1)).collect()
+    Ok(found.map(|item| Ok(item?.1)))
 }
 
 pub(super) fn llen(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -84,10 +92,8 @@ pub(super) fn lrange(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let (Some(meta), Some(part)) = (entry.meta(), slice(start, stop, entry.count())) else {
         return Ok(Reply::Array(Vec::new()));
     };
-    let found = range(txn, meta, part)?;
-    Ok(Reply::Array(
-        found.into_iter().map(|it| Reply::Stored(it, 0)).collect(),
-    ))
+    let found = walk(txn, meta, part)?.map(|item| Ok(Reply::Stored(item?, 0)));
+    Ok(Reply::Array(txn.room.replies(found)?))
 }
 
 pub(super) fn ltrim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {

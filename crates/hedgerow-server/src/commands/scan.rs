@@ -6,7 +6,7 @@ use super::Args;
 use super::arguments::{Options, is};
 use super::fields::Field;
 use crate::glob;
-use crate::resp::Reply;
+use crate::resp::{Reply, bulk_bytes};
 use crate::store::{Answer, Kind, Meta, Space, Stop, Txn, elements};
 use hedgerow::Slice;
 
@@ -201,11 +201,12 @@ pub(super) fn random_element(
 pub(super) fn keys(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let db = txn.db;
     let size = txn.size(db)?.max(0) as u64;
-    let mut keys = Vec::new();
+    let (mut keys, mut room) = (Vec::new(), txn.room);
     for item in txn.scan(db, Space::Meta, Vec::new()..vec![0xFF; 5], size)? {
         let (key, stored) = item?;
         let name = &key[4..];
         if glob::matches(args[1], name, false) && live(txn, stored)?.is_some() {
+            room.take(bulk_bytes(name.len()))?;
             keys.push(Reply::bulk(name));
         }
     }

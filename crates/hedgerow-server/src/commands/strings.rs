@@ -4,7 +4,7 @@ use super::Args;
 use super::arguments::{Options, expiry, float, integer, is, slice};
 use crate::number;
 use crate::resp::Reply;
-use crate::store::{Answer, Entry, Kind, Meta, Stop, Text, Txn};
+use crate::store::{Answer, Entry, Kind, Meta, Stop, Text, Txn, together};
 
 /// The bytes of a string: a value of the engine, with what stands in front of it.
 pub(crate) const STRING_BYTES_MAX: usize = (64 << 20) - 64;
@@ -196,12 +196,16 @@ pub(super) fn getex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 }
 
 pub(super) fn mget(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let entries = txn.lookup_all(&args[1..])?;
-    let value = |entry: &Entry| match entry.meta() {
-        Some(meta) if meta.kind == Kind::String => reply(entry),
-        _ => Reply::Null,
-    };
-    Ok(Reply::Array(entries.iter().map(value).collect()))
+    let mut room = txn.room;
+    let values = args[1..].iter().map(|key| {
+        let entry = txn.lookup(key)?;
+        let is_string = |it: &&Meta| it.kind == Kind::String;
+        let value = entry.meta().filter(is_string).map(|_| reply(&entry));
+        let value = value.unwrap_or(Reply::Null);
+        room.take(value.bytes())?;
+        Ok(value)
+    });
+    Ok(Reply::Array(together(values)?))
 }
 
 pub(super) fn mset(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {

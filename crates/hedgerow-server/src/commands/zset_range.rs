@@ -4,8 +4,8 @@ use super::Args;
 use super::arguments::{Options, integer, is, slice};
 use super::zsets::{Scored, ordered, put, remove_range, reply, score_key, scored, zset};
 use crate::number;
-use crate::resp::Reply;
-use crate::store::{Answer, Kind, Meta, Scores, Space, Stop, Txn};
+use crate::resp::{Reply, bulk_bytes};
+use crate::store::{Answer, Kind, Meta, Room, Scores, Space, Stop, Txn};
 
 /// A bound of names.
 #[derive(Debug, Clone)]
@@ -56,6 +56,8 @@ pub(super) struct Range {
     reversed: bool,
     offset: usize,
     limit: usize,
+    /// The room for the members, if they are for a reply.
+    room: Room,
 }
 
 impl Range {
@@ -70,6 +72,7 @@ impl Range {
             reversed,
             offset: 0,
             limit: usize::MAX,
+            room: Room::ENDLESS,
         }
     }
 
@@ -201,21 +204,13 @@ pub(super) fn in_order(txn: &mut Txn<'_>, meta: &Meta, range: &Range) -> Answer<
         _ => true,
     };
     let item = |item: Answer<(hedgerow::Slice, hedgerow::Slice)>| Ok(scored(&item?.0));
-    match range.reversed {
-        false => scan
-            .map(item)
-            .filter(is_within)
-            .skip(offset)
-            .take(limit)
-            .collect(),
-        true => scan
-            .rev()
-            .map(item)
-            .filter(is_within)
-            .skip(offset)
-            .take(limit)
-            .collect(),
-    }
+    let found: Box<dyn Iterator<Item = _>> = match range.reversed {
+        false => Box::new(scan.map(item)),
+        true => Box::new(scan.rev().map(item)),
+    };
+    let found = found.filter(is_within).skip(offset).take(limit);
+    let bytes = |(member, _): &Scored| bulk_bytes(member.len());
+    range.room.collect(found, bytes)
 }
 
 /// The options of the commands that return a range.
@@ -319,7 +314,8 @@ pub(super) fn zrevrangebylex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply>
 fn find(txn: &mut Txn<'_>, args: Args<'_>, change: impl Fn(&mut RangeOptions)) -> Answer<Reply> {
     let mut options = RangeOptions::parse(&args[4..], is(args[0], "ZRANGE"))?;
     change(&mut options);
-    let range = options.range(args[2], args[3])?;
+    let mut range = options.range(args[2], args[3])?;
+    range.room = txn.room;
     let entry = zset(txn, args[1])?;
     let found = match entry.meta() {
         Some(meta) => in_order(txn, meta, &range)?,

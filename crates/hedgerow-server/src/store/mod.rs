@@ -53,7 +53,7 @@ pub(crate) fn engine_error(error: &hedgerow::Error) -> Reply {
 }
 
 /// All results, or the first reason to stop, when all were asked for.
-fn together<T>(results: impl Iterator<Item = Answer<T>>) -> Answer<Vec<T>> {
+pub(crate) fn together<T>(results: impl Iterator<Item = Answer<T>>) -> Answer<Vec<T>> {
     let (mut found, mut stop) = (Vec::new(), None);
     for result in results {
         match result {
