@@ -55,11 +55,15 @@ fn change(session: &mut Session, word: &str, names: Args<'_>, (kind, on): (Kind,
 }
 
 pub(super) fn publish(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    Ok(Reply::count(txn.publish(Kind::Channel, args[1], args[2])))
+    Ok(Reply::count(txn.publish(
+        Kind::Channel,
+        args[1],
+        args[2],
+    )?))
 }
 
 pub(super) fn spublish(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    Ok(Reply::count(txn.publish(Kind::Shard, args[1], args[2])))
+    Ok(Reply::count(txn.publish(Kind::Shard, args[1], args[2])?))
 }
 
 pub(super) fn pubsub(session: &mut Session, args: Args<'_>) -> Reply {

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::resp::{Reply, error};
 use crate::scripting::{Ended, Host, Machine, Program, Scripts, Stopped, Watch};
 use crate::session::Session;
-use crate::store::{Answer, Mode, Stop, Txn};
+use crate::store::{Answer, Mode, Room, Stop, Txn};
 
 /// The commands of a script, over its transaction.
 struct Calls<'a, 'b> {
@@ -46,6 +46,10 @@ impl Host for Calls<'_, '_> {
         let rules = self.txn.rules.as_ref();
         let allowed = rules.is_none_or(|it| it.check(command, &args).is_ok());
         Some(allowed && command.takes(args.len()))
+    }
+
+    fn room(&self) -> Room {
+        self.txn.room
     }
 }
 

@@ -3,7 +3,8 @@
 use mlua::{Lua, Table, Value};
 
 use crate::number;
-use crate::resp::Reply;
+use crate::resp::{Reply, bulk_bytes};
+use crate::store::{Answer, Room, Stop};
 
 /// The depth of a table that is a reply.
 const DEPTH_MAX: usize = 256;
@@ -116,35 +117,93 @@ pub(super) fn number_text(number: f64, digits: usize) -> String {
     format!("{}e{sign}{:02}", trimmed(mantissa), power.abs())
 }
 
-/// The result of a script as a reply.
-pub(super) fn from_lua(value: &Value, resp3: bool, depth: usize) -> Reply {
+/// The result of a script as a reply, if there is room for it.
+pub(super) fn from_lua(value: &Value, resp3: bool, mut room: Room) -> Reply {
+    let reply = reply_of(value, resp3, 0, &mut room);
+    reply.unwrap_or_else(|stop| match stop {
+        Stop::Reply(text) => Reply::Error(text),
+        _ => Reply::Null,
+    })
+}
+
+fn reply_of(value: &Value, resp3: bool, depth: usize, room: &mut Room) -> Answer<Reply> {
     if depth > DEPTH_MAX {
-        return Reply::Error("ERR reached lua stack limit".to_owned());
+        return Ok(Reply::Error("ERR reached lua stack limit".to_owned()));
     }
-    match value {
+    // A table may have the same string many times.
+    let length = value.as_string().map_or(0, |text| text.as_bytes().len());
+    room.take(bulk_bytes(length))?;
+    Ok(match value {
         Value::String(text) => Reply::bulk(text.as_bytes()),
         Value::Integer(number) => Reply::Integer(*number),
         Value::Number(number) => Reply::Integer(*number as i64),
         Value::Boolean(is) if resp3 => Reply::Boolean(*is),
         Value::Boolean(true) => Reply::Integer(1),
-        Value::Table(table) => of_table(table, resp3, depth),
+        Value::Table(table) => return of_table(table, resp3, depth, room),
         _ => Reply::Null,
-    }
+    })
 }
 
-fn of_table(table: &Table, resp3: bool, depth: usize) -> Reply {
+fn of_table(table: &Table, resp3: bool, depth: usize, room: &mut Room) -> Answer<Reply> {
+    if let Some(reply) = named(table) {
+        return Ok(reply);
+    }
+    let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
+    let mut result = Ok(());
+    if let Value::Table(map) = field("map") {
+        let mut pairs = Vec::new();
+        // A table is walked over without calling what it has of functions.
+        let walked = map.for_each(|key: Value, value: Value| {
+            if result.is_ok() {
+                let mut part = |it: &Value| reply_of(it, resp3, depth + 1, room);
+                result = part(&key).and_then(|key| {
+                    pairs.push((key, part(&value)?));
+                    Ok(())
+                });
+            }
+            Ok(())
+        });
+        result?;
+        return Ok(walked.map_or(Reply::Null, |()| Reply::Map(pairs)));
+    }
+    if let Value::Table(set) = field("set") {
+        let mut members = Vec::new();
+        let walked = set.for_each(|key: Value, _: Value| {
+            if result.is_ok() {
+                let member = reply_of(&key, resp3, depth + 1, room);
+                result = member.map(|member| members.push(member));
+            }
+            Ok(())
+        });
+        result?;
+        return Ok(walked.map_or(Reply::Null, |()| Reply::Set(members)));
+    }
+    let mut items = Vec::new();
+    for at in 1.. {
+        match table.raw_get::<Value>(at).unwrap_or(Value::Nil) {
+            Value::Nil => break,
+            item => items.push(reply_of(&item, resp3, depth + 1, room)?),
+        }
+    }
+    Ok(Reply::Array(items))
+}
+
+/// The reply of a table with a field that says which one it is.
+fn named(table: &Table) -> Option<Reply> {
     let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
     let lossy = |text: &mlua::LuaString| text.to_string_lossy().to_string();
     if let Value::String(text) = field("err") {
         let text = lossy(&text);
-        return Reply::Error(text.strip_prefix('-').unwrap_or(&text).to_owned());
+        return Some(Reply::Error(
+            text.strip_prefix('-').unwrap_or(&text).to_owned(),
+        ));
     }
     if let Value::String(text) = field("ok") {
-        return Reply::Line(lossy(&text));
+        return Some(Reply::Line(lossy(&text)));
     }
     match field("double") {
-        Value::Number(number) => return Reply::Double(number),
-        Value::Integer(number) => return Reply::Double(number as f64),
+        Value::Number(number) => return Some(Reply::Double(number)),
+        Value::Integer(number) => return Some(Reply::Double(number as f64)),
         _ => {}
     }
     if let Value::String(digits) = field("big_number") {
@@ -153,41 +212,13 @@ fn of_table(table: &Table, resp3: bool, depth: usize) -> Reply {
             b'\r' | b'\n' => b' ',
             other => *other,
         });
-        return Reply::BigNumber(clean.collect());
+        return Some(Reply::BigNumber(clean.collect()));
     }
     if let Value::Table(verbatim) = field("verbatim_string") {
         let text: Option<mlua::LuaString> = verbatim.raw_get("string").unwrap_or(None);
-        return Reply::Text(text.map_or(String::new(), |it| lossy(&it)));
+        return Some(Reply::Text(text.map_or(String::new(), |it| lossy(&it))));
     }
-    if let Value::Table(map) = field("map") {
-        let mut pairs = Vec::new();
-        // A table is walked over without calling what it has of functions.
-        let walked = map.for_each(|key: Value, value: Value| {
-            let pair = (&key, &value);
-            pairs.push((
-                from_lua(pair.0, resp3, depth + 1),
-                from_lua(pair.1, resp3, depth + 1),
-            ));
-            Ok(())
-        });
-        return walked.map_or(Reply::Null, |()| Reply::Map(pairs));
-    }
-    if let Value::Table(set) = field("set") {
-        let mut members = Vec::new();
-        let walked = set.for_each(|key: Value, _: Value| {
-            members.push(from_lua(&key, resp3, depth + 1));
-            Ok(())
-        });
-        return walked.map_or(Reply::Null, |()| Reply::Set(members));
-    }
-    let mut items = Vec::new();
-    for at in 1.. {
-        match table.raw_get::<Value>(at).unwrap_or(Value::Nil) {
-            Value::Nil => break,
-            item => items.push(from_lua(&item, resp3, depth + 1)),
-        }
-    }
-    Reply::Array(items)
+    None
 }
 
 #[cfg(test)]

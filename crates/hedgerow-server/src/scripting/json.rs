@@ -5,11 +5,28 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use mlua::{LightUserData, Lua, MultiValue, Table, Value};
 
 use super::convert::number_text;
+use super::machine::{NO_MEMORY, bytes_left};
 use super::outcome::{Outcome, wrong};
 
 const DEPTH: usize = 1_000;
 /// A list may have so many more places than elements before it is too sparse.
 const SPARSE_SAFE: i64 = 10;
+
+/// The JSON that is written, with its bound.
+struct Out {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Out {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        if self.bytes.len() + bytes.len() > self.bytes_max {
+            return Err(NO_MEMORY.to_owned());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+}
 
 /// Settings that scripts may change.
 struct Settings {
@@ -64,9 +81,12 @@ pub(super) fn functions(lua: &Lua) -> mlua::Result<Table> {
 
 /// The first argument as JSON.
 fn encoded(lua: &Lua, args: &MultiValue, settings: &Settings) -> Outcome {
-    let mut out = Vec::new();
+    let mut out = Out {
+        bytes: Vec::new(),
+        bytes_max: bytes_left(lua),
+    };
     match encode(settings, args.front().unwrap_or(&Value::Nil), 0, &mut out) {
-        Ok(()) => Ok((true, Value::String(lua.create_string(&out)?))),
+        Ok(()) => Ok((true, Value::String(lua.create_string(&out.bytes)?))),
         Err(text) => wrong(lua, &text),
     }
 }
@@ -93,36 +113,30 @@ fn decoded(lua: &Lua, args: &MultiValue, settings: &Settings) -> Outcome {
     }
 }
 
-fn encode(
-    settings: &Settings,
-    value: &Value,
-    depth: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), String> {
+fn encode(settings: &Settings, value: &Value, depth: usize, out: &mut Out) -> Result<(), String> {
     match value {
-        Value::Nil => out.extend_from_slice(b"null"),
-        Value::LightUserData(it) if it.0.is_null() => out.extend_from_slice(b"null"),
-        Value::Boolean(is) => out.extend_from_slice(if *is { b"true" } else { b"false" }),
-        Value::Integer(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        Value::Nil => out.write(b"null"),
+        Value::LightUserData(it) if it.0.is_null() => out.write(b"null"),
+        Value::Boolean(is) => out.write(if *is { b"true" } else { b"false" }),
+        Value::Integer(number) => out.write(number.to_string().as_bytes()),
         Value::Number(number) => {
             if !number.is_finite() && !settings.invalid_numbers.load(Ordering::Relaxed) {
                 return Err("Cannot serialise number: must not be NaN or Inf".to_owned());
             }
-            out.extend_from_slice(number_text(*number, 14).as_bytes());
+            out.write(number_text(*number, 14).as_bytes())
         }
         Value::String(text) => string(&text.as_bytes(), out),
         Value::Table(table) => {
             if depth >= settings.encode_depth.load(Ordering::Relaxed) {
                 return Err(format!("Cannot serialise, excessive depth ({})", depth + 1));
             }
-            return encode_table(settings, table, depth + 1, out);
+            encode_table(settings, table, depth + 1, out)
         }
         other => {
             let kind = other.type_name();
-            return Err(format!("Cannot serialise {kind}: type not supported"));
+            Err(format!("Cannot serialise {kind}: type not supported"))
         }
     }
-    Ok(())
 }
 
 /// The highest place if the table is a list, 0 if it is not.
@@ -150,68 +164,73 @@ fn encode_table(
     settings: &Settings,
     table: &Table,
     depth: usize,
-    out: &mut Vec<u8>,
+    out: &mut Out,
 ) -> Result<(), String> {
     let highest = places(table)?;
     if highest > 0 {
-        out.push(b'[');
         for place in 1..=highest {
-            if place > 1 {
-                out.push(b',');
-            }
+            out.write(if place > 1 { b"," } else { b"[" })?;
             let item = table.raw_get(place).unwrap_or(Value::Nil);
             encode(settings, &item, depth, out)?;
         }
-        out.push(b']');
-        return Ok(());
+        return out.write(b"]");
     }
-    out.push(b'{');
+    out.write(b"{")?;
     let (mut is_first, mut result) = (true, Ok(()));
     let walked = table.for_each(|key: Value, value: Value| {
-        if result.is_err() {
-            return Ok(());
+        if result.is_ok() {
+            let comma = if std::mem::take(&mut is_first) {
+                ""
+            } else {
+                ","
+            };
+            result = out
+                .write(comma.as_bytes())
+                .and_then(|()| name(&key, out))
+                .and_then(|()| encode(settings, &value, depth, out));
         }
-        if !std::mem::take(&mut is_first) {
-            out.push(b',');
-        }
-        match key {
-            Value::String(name) => string(&name.as_bytes(), out),
-            Value::Integer(number) => out.extend_from_slice(format!("\"{number}\"").as_bytes()),
-            Value::Number(number) => {
-                out.extend_from_slice(format!("\"{}\"", number_text(number, 14)).as_bytes());
-            }
-            _ => {
-                result = Err("Cannot serialise table: key must be number or string".to_owned());
-                return Ok(());
-            }
-        }
-        out.push(b':');
-        result = encode(settings, &value, depth, out);
         Ok(())
     });
     walked.map_err(|error| error.to_string())?;
-    out.push(b'}');
-    result
+    result?;
+    out.write(b"}")
+}
+
+/// The key of a table with its colon.
+fn name(key: &Value, out: &mut Out) -> Result<(), String> {
+    match key {
+        Value::String(name) => string(&name.as_bytes(), out)?,
+        Value::Integer(number) => out.write(format!("\"{number}\"").as_bytes())?,
+        Value::Number(number) => {
+            out.write(format!("\"{}\"", number_text(*number, 14)).as_bytes())?;
+        }
+        _ => return Err("Cannot serialise table: key must be number or string".to_owned()),
+    }
+    out.write(b":")
 }
 
 /// A string with what JSON does not allow escaped. Other bytes stay as they are.
-fn string(bytes: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    for byte in bytes {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'/' => out.extend_from_slice(b"\\/"),
-            8 => out.extend_from_slice(b"\\b"),
-            9 => out.extend_from_slice(b"\\t"),
-            10 => out.extend_from_slice(b"\\n"),
-            12 => out.extend_from_slice(b"\\f"),
-            13 => out.extend_from_slice(b"\\r"),
-            0..32 | 127 => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            other => out.push(*other),
-        }
+fn string(bytes: &[u8], out: &mut Out) -> Result<(), String> {
+    out.write(b"\"")?;
+    for chunk in bytes.chunk_by(|one, next| !is_escaped(*one) && !is_escaped(*next)) {
+        match chunk {
+            [b'"'] => out.write(b"\\\""),
+            [b'\\'] => out.write(b"\\\\"),
+            [b'/'] => out.write(b"\\/"),
+            [8] => out.write(b"\\b"),
+            [9] => out.write(b"\\t"),
+            [10] => out.write(b"\\n"),
+            [12] => out.write(b"\\f"),
+            [13] => out.write(b"\\r"),
+            [byte] if is_escaped(*byte) => out.write(format!("\\u{byte:04x}").as_bytes()),
+            plain => out.write(plain),
+        }?;
     }
-    out.push(b'"');
+    out.write(b"\"")
+}
+
+fn is_escaped(byte: u8) -> bool {
+    matches!(byte, 0..32 | b'"' | b'\\' | b'/' | 127)
 }
 
 /// A parsed value; `None` if it is deeper than allowed.

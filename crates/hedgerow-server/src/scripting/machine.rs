@@ -12,9 +12,11 @@ use super::libraries::{self, Library, Registered};
 use super::outcome::{Outcome, wrong};
 use super::{Program, bits, json, message_pack, redis, structs};
 use crate::resp::Reply;
+use crate::store::Room;
 
 /// The memory of a state. A script that needs more ends with an error.
 const MEMORY_MAX: usize = 256 << 20;
+pub(super) const NO_MEMORY: &str = "not enough memory";
 /// A state with more is not kept.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 /// The compiled scripts of a state.
@@ -23,6 +25,11 @@ const COMPILED_MAX: usize = 1_000;
 const STEP: u32 = 10_000;
 /// The steps of a script that runs where others wait for the thread.
 const STEPS_MAX: u64 = 100;
+
+/// The bytes that a library may write: they are copied into the state, which counts the copy.
+pub(super) fn bytes_left(lua: &Lua) -> usize {
+    MEMORY_MAX.saturating_sub(lua.used_memory()) / 2
+}
 
 /// A script runs no further: what it asked for is not there yet.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +42,9 @@ pub(crate) trait Host {
 
     /// Says if a command may be called; `None` if there is no such command.
     fn may_call(&mut self, args: &[Vec<u8>]) -> Option<bool>;
+
+    /// The room for the reply.
+    fn room(&self) -> Room;
 }
 
 /// A script that runs, as others see it.
@@ -273,7 +283,7 @@ impl Machine {
             return Ended::TooLong;
         }
         Ended::Reply(match result {
-            Ok((true, value, resp3)) => from_lua(&value, resp3, 0),
+            Ok((true, value, resp3)) => from_lua(&value, resp3, host.room()),
             Ok((false, value, _)) => failure(&value, name, source),
             Err(error) => {
                 let text = without_trace(&error.to_string()).to_owned();

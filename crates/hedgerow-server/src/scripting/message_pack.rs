@@ -2,6 +2,8 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
+use super::machine::{NO_MEMORY, bytes_left};
+
 /// The depth below which tables are written as nil.
 const DEPTH_MAX: usize = 16;
 
@@ -21,9 +23,9 @@ pub(super) fn functions(lua: &Lua) -> mlua::Result<Table> {
                 "bad argument #0 to 'pack' (MessagePack pack needs input.)",
             );
         }
-        let mut out = Vec::new();
+        let (mut out, bytes_max) = (Vec::new(), bytes_left(lua));
         for value in &args {
-            pack(value, 0, &mut out)?;
+            pack(value, (0, bytes_max), &mut out)?;
         }
         let packed = Value::String(lua.create_string(&out)?);
         Ok((true, MultiValue::from_iter([packed])))
@@ -137,7 +139,11 @@ fn float(out: &mut Vec<u8>, number: f64) {
     }
 }
 
-fn pack(value: &Value, depth: usize, out: &mut Vec<u8>) -> mlua::Result<()> {
+fn pack(value: &Value, (depth, bytes_max): (usize, usize), out: &mut Vec<u8>) -> mlua::Result<()> {
+    let text_bytes = value.as_string().map_or(0, |text| text.as_bytes().len());
+    if out.len() + text_bytes > bytes_max {
+        return Err(mlua::Error::runtime(NO_MEMORY));
+    }
     match value {
         Value::Boolean(is) => out.push(if *is { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => integer(out, *number),
@@ -153,13 +159,15 @@ fn pack(value: &Value, depth: usize, out: &mut Vec<u8>) -> mlua::Result<()> {
             }
             out.extend_from_slice(&bytes);
         }
-        Value::Table(table) if depth < DEPTH_MAX => return pack_table(table, depth + 1, out),
+        Value::Table(table) if depth < DEPTH_MAX => {
+            return pack_table(table, (depth + 1, bytes_max), out);
+        }
         _ => out.push(0xc0),
     }
     Ok(())
 }
 
-fn pack_table(table: &Table, depth: usize, out: &mut Vec<u8>) -> mlua::Result<()> {
+fn pack_table(table: &Table, bounds: (usize, usize), out: &mut Vec<u8>) -> mlua::Result<()> {
     // The values are not kept: a state can only hold some thousands at once.
     let (mut count, mut highest, mut is_list) = (0, 0.0_f64, true);
     table.for_each(|key: Value, _: Value| {
@@ -178,15 +186,15 @@ fn pack_table(table: &Table, depth: usize, out: &mut Vec<u8>) -> mlua::Result<()
             0..16 => out.push(0x90 | count as u8),
             _ => length(out, count, [None, Some(0xdc), Some(0xdd)]),
         }
-        return (1..=count).try_for_each(|at| pack(&table.raw_get(at)?, depth, out));
+        return (1..=count).try_for_each(|at| pack(&table.raw_get(at)?, bounds, out));
     }
     match count {
         0..16 => out.push(0x80 | count as u8),
         _ => length(out, count, [None, Some(0xde), Some(0xdf)]),
     }
     table.for_each(|key: Value, value: Value| {
-        pack(&key, depth, out)?;
-        pack(&value, depth, out)
+        pack(&key, bounds, out)?;
+        pack(&value, bounds, out)
     })
 }
 

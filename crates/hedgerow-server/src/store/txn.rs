@@ -57,6 +57,7 @@ struct Begin {
     sizes: [i64; databases::DATABASES],
     last: Option<Arc<Last>>,
     db: usize,
+    message_bytes: usize,
 }
 
 /// See the module.
@@ -73,6 +74,8 @@ pub(crate) struct Txn<'a> {
     /// By how much the number of keys of each database changes.
     pub(super) sizes: [i64; databases::DATABASES],
     pub(crate) effects: Effects,
+    /// The bytes of the messages among the effects.
+    message_bytes: usize,
     begin: Option<Begin>,
     /// The collection that was named last.
     pub(super) last: Option<Arc<Last>>,
@@ -119,6 +122,7 @@ impl<'a> Txn<'a> {
             looking_up: [0; 2],
             sizes: Default::default(),
             effects: Effects::default(),
+            message_bytes: 0,
             begin: None,
             last: None,
             held: Held::Some(Vec::new()),
@@ -148,6 +152,7 @@ impl<'a> Txn<'a> {
             sizes: self.sizes,
             last: self.last.clone(),
             db: self.db,
+            message_bytes: self.message_bytes,
         });
     }
 
@@ -192,6 +197,7 @@ impl<'a> Txn<'a> {
             self.batch.roll_back_to(begin.savepoint)?;
             self.effects.truncate(begin.effects);
             (self.sizes, self.db) = (begin.sizes, begin.db);
+            self.message_bytes = begin.message_bytes;
         }
         Ok(())
     }
@@ -350,14 +356,25 @@ impl<'a> Txn<'a> {
     }
 
     /// Sends a message when the writes are committed. Returns how many listen now.
-    pub(crate) fn publish(&mut self, kind: pubsub::Kind, channel: &[u8], text: &[u8]) -> usize {
+    pub(crate) fn publish(
+        &mut self,
+        kind: pubsub::Kind,
+        channel: &[u8],
+        text: &[u8],
+    ) -> Answer<usize> {
+        self.message_bytes += channel.len() + text.len();
+        if self.message_bytes > BATCH_BYTES_MAX {
+            return Err(Stop::reply(format!(
+                "ERR the messages of one commit take more than {BATCH_BYTES_MAX} bytes"
+            )));
+        }
         let (to, text) = (channel.to_vec(), text.to_vec());
         self.effects.messages.push(Message {
             kind,
             channel: to,
             text,
         });
-        self.listeners.map_or(0, |count| count(kind, channel))
+        Ok(self.listeners.map_or(0, |count| count(kind, channel)))
     }
 
     /// Notes an event of an entry's key.

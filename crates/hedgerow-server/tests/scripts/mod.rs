@@ -99,6 +99,27 @@ fn a_script_that_needs_too_much_memory_ends() {
     served.end();
 }
 
+/// Messages and what libraries write count, too.
+#[test]
+fn a_script_sends_no_more_than_a_commit_may_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let script =
+        "local text = ('x'):rep(10000000) for i = 1, 40 do redis.call('publish', 'c', text) end";
+    let reply = client.call_words(&["EVAL", script, "0"]).to_string();
+    assert!(reply.contains("268435456 bytes"), "{reply}");
+    let fill = "local t, text = {}, ('x'):rep(1000000) for i = 1, 400 do t[i] = text end";
+    let reply = client.call_words(&["EVAL", &format!("{fill} return t"), "0"]);
+    assert!(reply.to_string().contains("67108864 bytes"), "{reply:.100}");
+    for encode in ["cjson.encode", "cmsgpack.pack"] {
+        let script = format!("{fill} return #{encode}(t)");
+        let reply = client.call_words(&["EVAL", &script, "0"]).to_string();
+        assert!(reply.contains("not enough memory"), "{encode}: {reply}");
+    }
+    served.end();
+}
+
 #[test]
 fn a_script_takes_many_arguments() {
     let dir = tempfile::tempdir().unwrap();
