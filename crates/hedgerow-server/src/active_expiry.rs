@@ -108,12 +108,7 @@ fn drop_flushed(server: &Server) -> hedgerow::Result<()> {
 async fn remove(server: &Server, db: usize, (command, keys): (&'static Command, Args<'_>)) -> bool {
     let caller = Caller {
         db,
-        resp3: false,
-        is_waiting: false,
-        atomic: None,
-        watched: &[],
-        address: "",
-        client: None,
+        ..Caller::default()
     };
     let calls: Vec<_> = keys.chunks(1).map(|args| Call { command, args }).collect();
     let outcome = server.run(caller, &calls).await;

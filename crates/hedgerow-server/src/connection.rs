@@ -15,10 +15,12 @@ use crate::commands::{
     ADMIN, ALL_KEYS, Args, BLOCKING, Command, NO_AUTH, NO_MULTI, PUBSUB, Run, Special, WRITE, find,
     index_of,
 };
+use crate::exclusion::Excluding;
 use crate::execute::{Call, Caller};
 use crate::resp::{Limits, Parser, Reply, error};
 use crate::server::Server;
 use crate::session::{Queued, Replies, Session};
+use crate::store::Effects;
 use crate::stream::{READ_BYTES, Stream};
 
 /// The bounds of what a client sends before it has given the password.
@@ -47,6 +49,7 @@ pub(crate) async fn serve(server: Arc<Server>, mut stream: Stream) {
         parser: Parser::default(),
         input: Vec::new(),
         output: Vec::new(),
+        excluding: None,
     };
     // The other side is gone, or has sent what is no request; there is nobody to tell.
     let _ = connection.run(&mut stream).await;
@@ -64,6 +67,8 @@ struct Connection {
     output: Vec<u8>,
     /// The bytes of what waits: input, output and queued commands.
     counted: Counted,
+    /// The exclusion of others by a transaction, and the changes that they are told of behind it.
+    excluding: Option<(Excluding, Effects)>,
 }
 
 impl Connection {
@@ -297,11 +302,10 @@ impl Connection {
         Caller {
             db: self.session.db,
             resp3: self.session.resp3,
-            is_waiting: false,
-            atomic: None,
-            watched: &[],
+            excludes: self.excluding.is_some(),
             address: &self.session.client.address,
             client: Some(&self.session.client),
+            ..Caller::default()
         }
     }
 
@@ -471,6 +475,7 @@ fn check(session: &mut Session, command: &Command, args: Args<'_>) -> Result<(),
 
 mod replicas;
 mod special;
+mod transaction;
 
 #[cfg(test)]
 mod tests;

@@ -20,7 +20,7 @@ use crate::client::{Client, lock};
 use crate::clock;
 use crate::commands::{ALL_KEYS, Args, Command, NO_SCRIPT, READ, Run, WRITE, index_of};
 use crate::connection::REPLY_BYTES_MAX;
-use crate::pubsub::{Kind, Message};
+use crate::pubsub::Kind;
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::store::{
@@ -41,7 +41,7 @@ pub(crate) struct Call<'a> {
 }
 
 /// The view of a connection that commands depend on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Caller<'a> {
     pub(crate) db: usize,
     pub(crate) resp3: bool,
@@ -51,6 +51,10 @@ pub(crate) struct Caller<'a> {
     pub(crate) atomic: Option<&'a (dyn Fn() -> bool + Sync)>,
     /// The keys that the transaction depends on.
     pub(crate) watched: &'a [(usize, Vec<u8>)],
+    /// All others are excluded.
+    pub(crate) excludes: bool,
+    /// The bytes of the transaction's replies that there are already.
+    pub(crate) replied: usize,
     pub(crate) address: &'a str,
     /// The client, whose user limits what scripts may do.
     pub(crate) client: Option<&'a Client>,
@@ -158,6 +162,7 @@ impl Server {
         (mode, holding): (Mode, Holding),
         outcome: &mut Outcome,
     ) -> Next {
+        let epoch = self.exclusion.epoch();
         let databases = self.databases();
         let writes = calls.iter().any(|it| it.command.has(WRITE));
         let (_guards, held) = if writes || caller.atomic.is_some() {
@@ -169,7 +174,8 @@ impl Server {
             (None, Held::Some(Vec::new()))
         };
         // Behind the locks and the databases: who sets a flag waits for both.
-        if self.replication.is_loading() || writes && self.replication.is_paused() {
+        let waits = self.replication.is_loading() || writes && self.replication.is_paused();
+        if waits || epoch.is_none() && !caller.excludes {
             return Next::Busy;
         }
         if caller.atomic.is_some_and(|is_unchanged| !is_unchanged()) {
@@ -186,14 +192,11 @@ impl Server {
                 return Next::Done;
             }
         };
-        (txn.db, txn.resp3, txn.is_waiting) = (caller.db, caller.resp3, caller.is_waiting);
-        (txn.held, txn.refusal) = (held, self.refusal_of(writes, caller.client.is_some()));
-        txn.rules = caller.client.and_then(|it| lock(&it.user).limits());
-        txn.room = Room::behind(self.buffers.bytes_max(), 0);
-        (txn.cluster, txn.tells_events) =
-            (self.cluster.as_deref(), !self.config.events().is_empty());
+        if self.exclusion.epoch() != epoch && !caller.excludes {
+            return Next::Busy;
+        }
+        self.prepare(&mut txn, caller, (held, writes));
         txn.listeners = Some(&listeners);
-        txn.shows_calls = self.clients.monitors.load(Ordering::Relaxed) > 0;
         let mut replies = Vec::with_capacity(calls.len());
         let next = self.run_over(&mut txn, caller, calls, &mut replies);
         if caller.atomic.is_some() && !matches!(next, Next::Done) {
@@ -211,6 +214,18 @@ impl Server {
         }
         outcome.replies.append(&mut replies);
         next
+    }
+
+    /// Tells a transaction of its caller, and of those who may want to know of it.
+    fn prepare<'a>(&'a self, txn: &mut Txn<'a>, caller: Caller<'_>, (held, writes): (Held, bool)) {
+        (txn.held, txn.refusal) = (held, self.refusal_of(writes, caller.client.is_some()));
+        (txn.db, txn.resp3, txn.is_waiting) = (caller.db, caller.resp3, caller.is_waiting);
+        txn.rules = caller.client.and_then(|it| lock(&it.user).limits());
+        let is_shared = caller.atomic.is_some();
+        txn.room = Room::behind(self.buffers.bytes_max(), caller.replied, is_shared);
+        (txn.cluster, txn.tells_events) =
+            (self.cluster.as_deref(), !self.config.events().is_empty());
+        txn.shows_calls = self.clients.monitors.load(Ordering::Relaxed) > 0;
     }
 
     /// Tells those whose own commands depend on it of a commit, while the keys are still held.
@@ -270,7 +285,6 @@ impl Server {
     ) -> Next {
         let (mut next, mut began, mut reply_bytes) = (Next::Done, clock::now(), 0);
         let reply_bytes_max = caller.atomic.map_or(REPLY_BYTES_MAX, |_| usize::MAX);
-        let room = txn.room;
         for call in calls {
             let Run::Data(run) = call.command.run else {
                 continue;
@@ -281,14 +295,10 @@ impl Server {
                 break;
             }
             txn.begin();
-            if caller.atomic.is_none() {
-                txn.room = room;
-            }
             let refused = self.refused(call.command, txn.refusal);
             let answer = match refused.map_or_else(|| run(txn, call.args), Ok) {
                 Ok(_) if looks_ahead => Err(Stop::Read),
-                Ok(reply) => txn.room.take(reply.bytes()).map(|()| reply),
-                stop => stop,
+                answer => answer.and_then(|reply| txn.room.hold(reply)),
             };
             let reply = match answer {
                 Ok(reply) => reply,
@@ -377,96 +387,6 @@ impl Server {
         self.counters[index_of(call.command)].note(micros, reply.is_error());
         self.slow_log.note(micros, call.args, address);
     }
-
-    /// Tells everybody of committed changes: listeners, and those who wait for keys.
-    pub(crate) async fn announce(&self, mut effects: Effects) -> bool {
-        let mut wrote = false;
-        loop {
-            if std::mem::take(&mut effects.flushed) {
-                self.tracking.tell_all(&self.clients);
-            }
-            if !effects.changed.is_empty() {
-                self.tracking.tell(&self.clients, &effects.changed);
-                effects.changed.clear();
-            }
-            let fields = std::mem::take(&mut effects.expired_fields) as u64;
-            if fields > 0 {
-                self.expired_fields.fetch_add(fields, Ordering::Relaxed);
-            }
-            for (db, args) in effects.calls.drain(..) {
-                let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-                self.clients.monitor(db, "lua", &args);
-            }
-            for event in effects.events.drain(..) {
-                self.notify(&event);
-            }
-            for message in effects.messages.drain(..) {
-                self.send(&message);
-            }
-            if effects.ready.is_empty() || self.waiters.count() == 0 {
-                return wrote;
-            }
-            let key = effects.ready.remove(0);
-            for waiter in self.waiters.of(&key) {
-                if let Some(served) = self.serve(&waiter).await {
-                    wrote |= served.wrote;
-                    // An element that was moved to another key is for those who wait there.
-                    effects.append(served.effects);
-                }
-            }
-        }
-    }
-
-    fn send(&self, message: &Message) {
-        let Message {
-            kind,
-            channel,
-            text,
-        } = message;
-        if *kind == Kind::Shard {
-            return self.pubsub.publish_to_shard(channel, text);
-        }
-        self.pubsub.publish(channel, text);
-        self.replication.replicas.forward(channel, text);
-    }
-
-    /// Runs the command of a client that waits. Returns the outcome if it had a reply, which the
-    /// client gets when the outcome is durable, and with it the change before.
-    pub(crate) async fn serve(&self, waiter: &crate::waiters::Waiter) -> Option<Outcome> {
-        // One that was told to end would lose what it takes.
-        if waiter.client.is_killed() || !waiter.claim() {
-            return None;
-        }
-        let args: Vec<&[u8]> = waiter.args.iter().map(Vec::as_slice).collect();
-        let call = Call {
-            command: waiter.command,
-            args: &args,
-        };
-        let caller = Caller {
-            db: waiter.db,
-            resp3: waiter.resp3,
-            is_waiting: true,
-            atomic: None,
-            watched: &[],
-            address: "",
-            client: Some(&waiter.client),
-        };
-        loop {
-            let mut outcome = self.run(caller, &[call]).await;
-            match outcome.replies.pop() {
-                Some(Reply::Wait | Reply::WaitWith(_)) | None => {
-                    if !waiter.release() {
-                        return None;
-                    }
-                }
-                Some(reply) => {
-                    let synced = self.make_durable(outcome.wrote).await;
-                    waiter.finish(synced.err().unwrap_or(reply));
-                    return Some(outcome);
-                }
-            }
-        }
-    }
 }
 
 /// Returns true if there are all replies, or many bytes, which are to be sent before more are made.
@@ -502,3 +422,5 @@ async fn read(wanted: Vec<Wanted>) {
         let _ = pending.await;
     }
 }
+
+mod announce;

@@ -25,6 +25,7 @@ mod cluster;
 mod commands;
 mod connection;
 mod directories;
+mod exclusion;
 mod execute;
 mod freed_memory;
 mod glob;

@@ -18,6 +18,7 @@ use crate::cluster::Cluster;
 use crate::commands::config::{Config, Fsync};
 use crate::commands::slow_log::SlowLog;
 use crate::commands::{Args, COMMANDS};
+use crate::exclusion::Exclusion;
 use crate::lookups::Lookups;
 use crate::pause::Pause;
 use crate::pubsub::PubSub;
@@ -81,6 +82,7 @@ pub(crate) struct Server {
     /// A replica exchanges them for those of a copy.
     databases: ArcSwap<Databases>,
     pub(crate) stripes: Stripes,
+    pub(crate) exclusion: Arc<Exclusion>,
     pub(crate) clients: Clients,
     /// The memory for bytes that clients have sent and not read.
     pub(crate) buffers: Arc<Buffers>,
@@ -145,6 +147,7 @@ impl Server {
         Ok(Server {
             databases: ArcSwap::from_pointee(databases),
             stripes: Stripes::new(),
+            exclusion: Arc::default(),
             clients: Clients::default(),
             buffers: Buffers::new(buffer_bytes.max(BUFFER_BYTES_MIN)),
             pubsub: PubSub::default(),

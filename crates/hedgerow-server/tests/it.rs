@@ -16,6 +16,7 @@ mod slots;
 #[cfg(feature = "tls")]
 mod tls;
 mod tracking;
+mod transactions;
 mod transfers;
 mod users;
 

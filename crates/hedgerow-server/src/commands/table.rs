@@ -362,7 +362,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     row(("multi", 1), FAST, Keys::None, Run::Connection(Special::Multi),
         "Begins a transaction."),
     row(("exec", 1), 0, Keys::None, Run::Connection(Special::Exec),
-        "Runs the queued commands as one commit."),
+        "Runs the queued commands; others see all of them or none."),
     row(("discard", 1), FAST, Keys::None, Run::Connection(Special::Discard),
         "Forgets the queued commands."),
     row(("watch", -2), FAST, Keys::Range(1, -1, 1), Run::Connection(Special::Watch),

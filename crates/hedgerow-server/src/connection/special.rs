@@ -1,4 +1,4 @@
-//! The commands that await something or concern the transaction of the connection.
+//! The commands that await something or concern the connection.
 
 use std::io;
 use std::sync::Arc;
@@ -6,17 +6,20 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Connection;
-use crate::commands::{Args, Command, NO_AUTH, Run, Special, WRITE, seconds_to_wait};
-use crate::execute::{Call, Caller};
+use crate::commands::{Args, Command, Special, seconds_to_wait};
+use crate::exclusion::Excluding;
 use crate::number;
 use crate::replication;
 use crate::resp::{Reply, error};
 use crate::server::Server;
-use crate::session::{Queued, Watched};
-use crate::store::{DATABASES, Databases, Mode, Stop, Txn};
+use crate::session::Watched;
+use crate::store::{DATABASES, Databases, Effects, Mode, Stop, Txn};
 use crate::stream::{READ_BYTES, Stream};
 use crate::waiters::Waiter;
 use crate::watches::borrowed;
+
+/// The time after which is tried again what somebody else is in the way of.
+pub(super) const PAUSE: Duration = Duration::from_micros(100);
 
 impl Connection {
     pub(super) async fn run_special(&mut self, special: Special, args: Args<'_>) -> Reply {
@@ -42,9 +45,15 @@ impl Connection {
             Special::Exec => self.exec().await,
             Special::FlushDb | Special::FlushAll | Special::SwapDb => {
                 self.session.has_written = true;
-                server
-                    .replace_databases(special, self.session.db, args)
-                    .await
+                let excludes = self.excluding.is_some();
+                let whose = (self.session.db, excludes);
+                match server.replace_databases(special, whose, args).await {
+                    Ok(effects) => {
+                        Box::pin(self.announce(effects)).await;
+                        Reply::OK
+                    }
+                    Err(reply) => reply,
+                }
             }
             Special::Save => server.save(args).await,
             Special::Wait | Special::WaitAof => {
@@ -54,7 +63,8 @@ impl Connection {
             }
             #[cfg(feature = "lua")]
             Special::Function => {
-                let (reply, wrote) = server.run_function(args).await;
+                let excludes = self.excluding.is_some();
+                let (reply, wrote) = server.run_function(args, excludes).await;
                 self.session.has_written |= wrote;
                 server.make_durable(wrote).await.err().unwrap_or(reply)
             }
@@ -101,120 +111,6 @@ impl Connection {
             self.session.watched.push(Watched { key, expires });
         }
         Reply::OK
-    }
-
-    async fn exec(&mut self) -> Reply {
-        let Some(queue) = self.session.queue.take() else {
-            return error("ERR EXEC without MULTI");
-        };
-        let failed = self.session.queue_failed;
-        let mut commands = queue.iter().map(|it| it.command);
-        // The role may have changed since.
-        let refused = commands.find_map(|it| self.session.server.allow_by_role(it).err());
-        let reply = match (refused, self.place(&queue)) {
-            _ if failed => error("EXECABORT Transaction discarded because of previous errors."),
-            (Some(refused), _) => refused,
-            (None, Err(text)) => error(text),
-            (None, Ok(())) => self.run_queue(&queue).await,
-        };
-        self.session.discard();
-        reply
-    }
-
-    /// Checks that all keys of a transaction are of one slot that is here, if there are slots.
-    fn place(&self, queue: &[Queued]) -> Result<(), String> {
-        let Some(cluster) = &self.session.server.cluster else {
-            return Ok(());
-        };
-        let args: Vec<Vec<&[u8]>> = queue
-            .iter()
-            .map(|it| it.args.iter().map(Vec::as_slice).collect())
-            .collect();
-        let keys = queue.iter().zip(&args);
-        let keys: Vec<&[u8]> = keys
-            .flat_map(|(it, args)| it.command.keys.of(args))
-            .collect();
-        let reads = queue.iter().all(|it| !it.command.has(WRITE));
-        cluster.check_keys(self.session.access, reads, &keys)
-    }
-
-    /// Runs a transaction. Its commands of data are one commit; those about the connection and the
-    /// server follow.
-    async fn run_queue(&mut self, queue: &[Queued]) -> Reply {
-        let server = self.session.server.clone();
-        let args: Vec<Vec<&[u8]>> = queue
-            .iter()
-            .map(|it| it.args.iter().map(Vec::as_slice).collect())
-            .collect();
-        let (calls, refused) = self.allowed(queue, &args);
-        let client = self.session.client.clone();
-        let expiring: Vec<u64> = self.session.watched.iter().map(|it| it.expires).collect();
-        let watched: Vec<_> = self
-            .session
-            .watched
-            .iter()
-            .map(|it| it.key.clone())
-            .collect();
-        let is_unchanged = || {
-            let now = server.now();
-            let expired = expiring.iter().any(|at| *at > 0 && *at <= now);
-            !client.is_dirty.load(Ordering::Acquire) && !expired
-        };
-        if !is_unchanged() {
-            return Reply::NullArray;
-        }
-        let caller = Caller {
-            atomic: Some(&is_unchanged),
-            watched: &watched,
-            ..self.caller()
-        };
-        let outcome = server.run(caller, &calls).await;
-        if outcome.refused {
-            return Reply::NullArray;
-        }
-        self.session.has_written |= outcome.wrote;
-        let served = server.announce(outcome.effects).await;
-        if let Err(reply) = server.make_durable(outcome.wrote || served).await {
-            return reply;
-        }
-        self.session.select(outcome.db);
-        let mut of_data = outcome.replies.into_iter();
-        let mut replies = Vec::with_capacity(queue.len());
-        for ((queued, args), refused) in queue.iter().zip(&args).zip(refused) {
-            replies.push(match queued.command.run {
-                _ if refused.is_some() => refused.unwrap_or(Reply::Null),
-                Run::Data(_) => of_data.next().unwrap_or(Reply::Null),
-                Run::Session(run) => run(&mut self.session, args),
-                Run::Connection(special) => Box::pin(self.run_special(special, args)).await,
-                Run::Refused => error(format!(
-                    "ERR the command '{}' is refused: {}",
-                    queued.command.name, queued.command.summary
-                )),
-            });
-        }
-        Reply::Array(replies)
-    }
-
-    /// The commands of data of a transaction that the user may run now, and the errors in the
-    /// places of those that the user may not: the rules may have changed since.
-    fn allowed<'a>(
-        &self,
-        queue: &[Queued],
-        args: &'a [Vec<&'a [u8]>],
-    ) -> (Vec<Call<'a>>, Vec<Option<Reply>>) {
-        let (mut calls, mut refused) = (Vec::new(), Vec::new());
-        for (queued, args) in queue.iter().zip(args) {
-            let command = queued.command;
-            let allowed = match command.has(NO_AUTH) {
-                true => Ok(()),
-                false => self.session.allow(command, args, "multi"),
-            };
-            if command.is_data() && allowed.is_ok() {
-                calls.push(Call { command, args });
-            }
-            refused.push(allowed.err());
-        }
-        (calls, refused)
     }
 
     /// Waits with a command.
@@ -341,20 +237,25 @@ impl Server {
     }
 
     /// FLUSHDB, FLUSHALL and SWAPDB: one write, while nobody else writes.
-    async fn replace_databases(&self, special: Special, db: usize, args: Args<'_>) -> Reply {
+    async fn replace_databases(
+        &self,
+        special: Special,
+        (db, excludes): (usize, bool),
+        args: Args<'_>,
+    ) -> Result<Effects, Reply> {
         let (mut dbs, mut swapped) = (vec![db], None);
         match special {
             Special::FlushAll => dbs = (0..DATABASES).collect(),
             Special::SwapDb => {
                 let number = |place: usize| number::integer(args[place]).is_some();
                 if !number(1) {
-                    return error("ERR invalid first DB index");
+                    return Err(error("ERR invalid first DB index"));
                 }
                 if !number(2) {
-                    return error("ERR invalid second DB index");
+                    return Err(error("ERR invalid second DB index"));
                 }
                 let (Some(one), Some(other)) = (database(args[1]), database(args[2])) else {
-                    return error("ERR DB index is out of range");
+                    return Err(error("ERR DB index is out of range"));
                 };
                 dbs = vec![one, other];
                 swapped = Some((one, other));
@@ -367,27 +268,23 @@ impl Server {
                 .any(|mode| it.eq_ignore_ascii_case(mode.as_bytes()))
         };
         if swapped.is_none() && !(args.len() == 1 || args.len() == 2 && is_mode(args[1])) {
-            return error("ERR syntax error");
+            return Err(error("ERR syntax error"));
         }
         loop {
-            let done = tokio::task::block_in_place(|| self.try_to_replace(&dbs, swapped));
-            match done {
-                None => tokio::time::sleep(Duration::from_micros(100)).await,
-                Some(Err(reply)) => return reply,
+            let replace = || self.try_to_replace(&dbs, swapped, excludes);
+            match tokio::task::block_in_place(replace) {
+                None => tokio::time::sleep(PAUSE).await,
+                Some(Err(reply)) => return Err(reply),
                 Some(Ok(())) => break,
             }
         }
-        if let Err(reply) = self.make_durable(true).await {
-            return reply;
-        }
+        self.make_durable(true).await?;
         // Whoever waits looks again: a key may have come or gone.
-        let effects = crate::store::Effects {
+        Ok(Effects {
             ready: self.waiters.keys(),
             flushed: true,
-            ..crate::store::Effects::default()
-        };
-        Box::pin(self.announce(effects)).await;
-        Reply::OK
+            ..Effects::default()
+        })
     }
 
     /// Replaces databases by one write; `None` if that has to wait.
@@ -395,8 +292,9 @@ impl Server {
         &self,
         dbs: &[usize],
         swapped: Option<(usize, usize)>,
+        excludes: bool,
     ) -> Option<Result<(), Reply>> {
-        let (databases, _held) = self.hold_all()?;
+        let (databases, _held) = self.hold_all(excludes)?;
         if let Some(text) = self.write_refusal() {
             return Some(Err(error(text)));
         }
@@ -410,16 +308,23 @@ impl Server {
     }
 
     /// The databases, while nobody else writes. `None` if somebody does, or writes have to wait.
-    fn hold_all(&self) -> Option<(Arc<Databases>, impl Sized + '_)> {
+    fn hold_all(&self, excludes: bool) -> Option<(Arc<Databases>, impl Sized + '_)> {
         let databases = self.databases();
         let held = self.stripes.try_hold_all()?;
         let waits = self.replication.is_loading() || self.replication.is_paused();
-        (!waits).then_some((databases, held))
+        let is_excluded = !excludes && self.exclusion.epoch().is_none();
+        (!waits && !is_excluded).then_some((databases, held))
+    }
+
+    /// Excludes all others; `None` if somebody writes, or writes have to wait.
+    pub(super) fn try_to_exclude(&self) -> Option<Excluding> {
+        let _held = self.hold_all(false)?;
+        self.exclusion.begin()
     }
 
     /// Runs a subcommand of FUNCTION; what writes runs while nobody else writes.
     #[cfg(feature = "lua")]
-    async fn run_function(&self, args: Args<'_>) -> (Reply, bool) {
+    async fn run_function(&self, args: Args<'_>, excludes: bool) -> (Reply, bool) {
         use crate::commands::functions;
         if !functions::writes(args) {
             let run = || functions::function(&self.databases(), args);
@@ -427,7 +332,7 @@ impl Server {
         }
         loop {
             let done = tokio::task::block_in_place(|| {
-                let (databases, _held) = self.hold_all()?;
+                let (databases, _held) = self.hold_all(excludes)?;
                 Some(match self.write_refusal() {
                     Some(text) => (error(text), false),
                     None => functions::function(&databases, args),
@@ -436,7 +341,7 @@ impl Server {
             if let Some(done) = done {
                 return done;
             }
-            tokio::time::sleep(Duration::from_micros(100)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     }
 

@@ -9,6 +9,8 @@ use crate::resp::Reply;
 pub(crate) struct Room {
     bytes_max: usize,
     left: usize,
+    /// Several replies are one.
+    is_shared: bool,
 }
 
 /// The memory of an element that is drawn, with its bytes; few have more.
@@ -16,12 +18,15 @@ const DRAWN_BYTES: u64 = 64;
 
 impl Room {
     /// For what is no reply.
-    pub(crate) const ENDLESS: Room = Room::behind(usize::MAX, 0);
+    pub(crate) const ENDLESS: Room = Room::behind(usize::MAX, 0, false);
 
-    /// The room behind replies that take some of it.
-    pub(crate) const fn behind(bytes_max: usize, replied: usize) -> Room {
-        let left = bytes_max.saturating_sub(replied);
-        Room { bytes_max, left }
+    /// The room behind replies that take some of it. It is for one reply, or shared by several.
+    pub(crate) const fn behind(bytes_max: usize, replied: usize, is_shared: bool) -> Room {
+        Room {
+            bytes_max,
+            left: bytes_max.saturating_sub(replied),
+            is_shared,
+        }
     }
 
     fn refusal(self) -> Stop {
@@ -37,6 +42,16 @@ impl Room {
         let left = self.left.checked_sub(bytes);
         self.left = left.ok_or_else(|| self.refusal())?;
         Ok(())
+    }
+
+    /// Checks that there is room for a reply, and takes it if others are to share it.
+    pub(crate) fn hold(&mut self, reply: Reply) -> Answer<Reply> {
+        let mut behind = *self;
+        behind.take(reply.bytes())?;
+        if self.is_shared {
+            *self = behind;
+        }
+        Ok(reply)
     }
 
     /// Refuses to draw more elements than there is room for.

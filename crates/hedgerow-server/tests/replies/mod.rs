@@ -86,7 +86,7 @@ fn a_reply_that_is_too_large_is_refused_and_the_client_is_served() {
         let reply = client.call(call);
         assert!(is_refused(&reply), "{:.40}", call);
     }
-    // What would be removed stays.
+    // Elements that would be removed stay.
     for call in ["LPOP l 20", "SPOP s 2000", "ZPOPMIN z 2000"] {
         assert!(is_refused(&client.call(call)), "{call}");
     }

@@ -1,0 +1,239 @@
+//! EXEC: the commands of a transaction, in their order.
+//!
+//! Neighbouring commands of data are one commit. What is not about data divides a transaction: it
+//! runs where it stands, behind the commit of those before. All others are excluded meanwhile, so
+//! that nobody sees or changes anything between the commits. They are told of changes at the end.
+
+use std::sync::atomic::Ordering;
+
+use super::Connection;
+use super::special::PAUSE;
+use crate::commands::{Args, Command, NO_AUTH, Run, Special, WRITE};
+use crate::execute::{Call, Caller};
+use crate::resp::{Reply, error};
+use crate::session::Queued;
+use crate::store::Effects;
+
+/// The transaction depends on this.
+type Condition<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// Returns true if a command has to run behind those before it, and before those behind it.
+fn divides(command: &Command) -> bool {
+    !command.is_data() && !["ping", "echo", "time"].contains(&command.name)
+}
+
+impl Connection {
+    pub(super) async fn exec(&mut self) -> Reply {
+        let Some(queue) = self.session.queue.take() else {
+            return error("ERR EXEC without MULTI");
+        };
+        let failed = self.session.queue_failed;
+        let mut commands = queue.iter().map(|it| it.command);
+        // The role may have changed since.
+        let refused = commands.find_map(|it| self.session.server.allow_by_role(it).err());
+        let reply = match (refused, self.place(&queue)) {
+            _ if failed => error("EXECABORT Transaction discarded because of previous errors."),
+            (Some(refused), _) => refused,
+            (None, Err(text)) => error(text),
+            (None, Ok(())) => self.run_queue(&queue).await,
+        };
+        self.session.discard();
+        reply
+    }
+
+    /// Checks that all keys of a transaction are of one slot that is here, if there are slots.
+    fn place(&self, queue: &[Queued]) -> Result<(), String> {
+        let Some(cluster) = &self.session.server.cluster else {
+            return Ok(());
+        };
+        let args: Vec<Vec<&[u8]>> = queue
+            .iter()
+            .map(|it| it.args.iter().map(Vec::as_slice).collect())
+            .collect();
+        let keys = queue.iter().zip(&args);
+        let keys: Vec<&[u8]> = keys
+            .flat_map(|(it, args)| it.command.keys.of(args))
+            .collect();
+        let reads = queue.iter().all(|it| !it.command.has(WRITE));
+        cluster.check_keys(self.session.access, reads, &keys)
+    }
+
+    /// Runs a transaction if what it depends on is unchanged.
+    async fn run_queue(&mut self, queue: &[Queued]) -> Reply {
+        let server = self.session.server.clone();
+        let client = self.session.client.clone();
+        let expiring: Vec<u64> = self.session.watched.iter().map(|it| it.expires).collect();
+        let is_unchanged = || {
+            let now = server.now();
+            let expired = expiring.iter().any(|at| *at > 0 && *at <= now);
+            !client.is_dirty.load(Ordering::Acquire) && !expired
+        };
+        let is_divided = queue.len() > 1 && queue.iter().any(|it| divides(it.command));
+        if is_divided {
+            self.exclude().await;
+        }
+        let ran = match is_unchanged() {
+            false => Err(Reply::NullArray),
+            // Nobody else can change it now, and the transaction itself may.
+            true if is_divided => self.run_parts(queue, &|| true).await,
+            true => self.run_parts(queue, &is_unchanged).await,
+        };
+        let served = self.include().await;
+        match ran {
+            Ok((replies, wrote)) => match server.make_durable(wrote || served).await {
+                Ok(()) => Reply::Array(replies),
+                Err(reply) => reply,
+            },
+            Err(reply) => reply,
+        }
+    }
+
+    /// Runs the parts of a transaction. Returns the replies, and true if it wrote.
+    async fn run_parts(
+        &mut self,
+        queue: &[Queued],
+        condition: Condition<'_>,
+    ) -> Result<(Vec<Reply>, bool), Reply> {
+        let args: Vec<Vec<&[u8]>> = queue
+            .iter()
+            .map(|it| it.args.iter().map(Vec::as_slice).collect())
+            .collect();
+        let (mut replies, mut wrote) = (Vec::with_capacity(queue.len()), false);
+        while replies.len() < queue.len() {
+            let begin = replies.len();
+            let part = queue[begin..].iter();
+            let end = begin + part.take_while(|it| !divides(it.command)).count();
+            let part = (&queue[begin..end], &args[begin..end]);
+            wrote |= self.run_part(part, condition, &mut replies).await?;
+            if let Some(queued) = queue.get(end) {
+                let (reply, served) = self.run_divider(queued.command, &args[end]).await;
+                wrote |= served;
+                replies.push(reply);
+            }
+        }
+        Ok((replies, wrote))
+    }
+
+    /// Runs neighbouring commands of data as one commit. Returns true if something was written.
+    async fn run_part(
+        &mut self,
+        (queue, args): (&[Queued], &[Vec<&[u8]>]),
+        condition: Condition<'_>,
+        replies: &mut Vec<Reply>,
+    ) -> Result<bool, Reply> {
+        let (calls, refused) = self.allowed(queue, args);
+        let watched = self.session.watched.iter().map(|it| it.key.clone());
+        let watched: Vec<_> = watched.collect();
+        let caller = Caller {
+            atomic: Some(condition),
+            watched: &watched,
+            replied: replies.iter().map(Reply::bytes).sum(),
+            ..self.caller()
+        };
+        let outcome = self.session.server.run(caller, &calls).await;
+        if outcome.refused {
+            return Err(Reply::NullArray);
+        }
+        self.session.has_written |= outcome.wrote;
+        self.session.select(outcome.db);
+        let served = self.announce(outcome.effects).await;
+        let mut of_data = outcome.replies.into_iter();
+        for ((queued, args), refused) in queue.iter().zip(args).zip(refused) {
+            replies.push(match (refused, &queued.command.run) {
+                (Some(refused), _) => refused,
+                (None, Run::Session(run)) => run(&mut self.session, args),
+                _ => of_data.next().unwrap_or(Reply::Null),
+            });
+        }
+        Ok(outcome.wrote || served)
+    }
+
+    /// The commands of data of a part that the user may run now, and the errors in the places of
+    /// those that the user may not: the rules may have changed since, and the role.
+    fn allowed<'a>(
+        &self,
+        queue: &[Queued],
+        args: &'a [Vec<&'a [u8]>],
+    ) -> (Vec<Call<'a>>, Vec<Option<Reply>>) {
+        let (mut calls, mut refused) = (Vec::new(), Vec::new());
+        for (queued, args) in queue.iter().zip(args) {
+            let command = queued.command;
+            let allowed = self.allow_queued(command, args);
+            if command.is_data() && allowed.is_ok() {
+                calls.push(Call { command, args });
+            }
+            refused.push(allowed.err());
+        }
+        (calls, refused)
+    }
+
+    fn allow_queued(&self, command: &Command, args: Args<'_>) -> Result<(), Reply> {
+        if command.has(NO_AUTH) {
+            return Ok(());
+        }
+        self.session.allow(command, args, "multi")?;
+        self.session.server.allow_by_role(command)
+    }
+
+    /// Runs a command that is not about data. Returns true if others wrote because of it.
+    async fn run_divider(&mut self, command: &Command, args: Args<'_>) -> (Reply, bool) {
+        if let Err(refused) = self.allow_queued(command, args) {
+            return (refused, false);
+        }
+        match command.run {
+            Run::Session(run) => (run(&mut self.session, args), false),
+            Run::Connection(special) => {
+                // These wait for others, or end what others do.
+                let served = match special {
+                    Special::Save
+                    | Special::Shutdown
+                    | Special::Debug
+                    | Special::ReplicaOf
+                    | Special::Failover => self.include().await,
+                    _ => false,
+                };
+                (Box::pin(self.run_special(special, args)).await, served)
+            }
+            _ => {
+                let (name, summary) = (command.name, command.summary);
+                let text = format!("ERR the command '{name}' is refused: {summary}");
+                (error(text), false)
+            }
+        }
+    }
+
+    /// Excludes all others from the data.
+    async fn exclude(&mut self) {
+        let server = self.session.server.clone();
+        while self.excluding.is_none() {
+            let excluding = tokio::task::block_in_place(|| server.try_to_exclude());
+            self.excluding = excluding.map(|it| (it, Effects::default()));
+            if self.excluding.is_none() {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Lets others at the data again, and tells them of the changes. Returns true if they wrote.
+    async fn include(&mut self) -> bool {
+        match self.excluding.take() {
+            Some((excluding, effects)) => {
+                drop(excluding);
+                self.session.server.announce(effects).await
+            }
+            None => false,
+        }
+    }
+
+    /// Tells others of changes: now, or when they are not excluded any more. Returns true if they
+    /// wrote.
+    pub(super) async fn announce(&mut self, effects: Effects) -> bool {
+        match &mut self.excluding {
+            Some((_, before)) => {
+                before.append(effects);
+                false
+            }
+            None => self.session.server.announce(effects).await,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Transactions with commands that are not about data: each runs where it stands.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::Served;
+use crate::client::{Client, Value, bulk, int};
+
+fn exec(client: &mut Client, calls: &[&[&str]]) -> Value {
+    client.call("MULTI");
+    for words in calls {
+        assert_eq!(client.call_words(words), Value::status("QUEUED"));
+    }
+    client.call("EXEC")
+}
+
+/// FLUSHDB ran behind the commit, and what was acknowledged was gone.
+#[test]
+fn commands_of_a_transaction_run_in_their_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let ok = Value::status("OK");
+    let flushed = exec(&mut client, &[&["FLUSHDB"], &["SET", "x", "1"]]);
+    assert_eq!(flushed, Value::Array(vec![ok.clone(), ok.clone()]));
+    assert_eq!(client.call("GET x"), bulk("1"));
+    let calls: &[&[&str]] = &[
+        &["SET", "a", "1"],
+        &["FLUSHALL"],
+        &["EXISTS", "a"],
+        &["SELECT", "1"],
+        &["SET", "b", "2"],
+        &["SWAPDB", "0", "1"],
+        &["GET", "b"],
+        &["SELECT", "0"],
+        &["GET", "b"],
+        &["PING"],
+    ];
+    let expected = [
+        ok.clone(),
+        ok.clone(),
+        int(0),
+        ok.clone(),
+        ok.clone(),
+        ok.clone(),
+        Value::Null,
+        ok,
+        bulk("2"),
+        Value::status("PONG"),
+    ];
+    assert_eq!(exec(&mut client, calls), Value::Array(expected.into()));
+    let script = "return redis.call('incr', KEYS[1])";
+    let digest = client.call_words(&["SCRIPT", "LOAD", script]).to_string();
+    client.call("SCRIPT FLUSH");
+    let calls: &[&[&str]] = &[
+        &["SCRIPT", "LOAD", script],
+        &["EVALSHA", &digest, "1", "counter"],
+    ];
+    let loaded = exec(&mut client, calls);
+    assert_eq!(loaded, Value::Array(vec![bulk(&digest), int(1)]));
+    served.end();
+}
+
+#[test]
+fn a_transaction_that_flushes_depends_on_what_it_watches() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut one, mut other) = (served.client(), served.client());
+    one.call("SET kept 1");
+    one.call("WATCH k");
+    other.call("SET k theirs");
+    let refused = exec(&mut one, &[&["FLUSHDB"], &["SET", "k", "mine"]]);
+    assert_eq!(refused, Value::Null);
+    assert_eq!(one.call("MGET kept k"), Value::bulks(["1", "theirs"]));
+    // Its own writes do not refuse the parts that follow.
+    one.call("WATCH k");
+    let calls: &[&[&str]] = &[&["SET", "k", "1"], &["FLUSHDB"], &["SET", "k", "2"]];
+    let ok = Value::status("OK");
+    assert_eq!(exec(&mut one, calls), Value::Array(vec![ok; 3]));
+    assert_eq!(one.call("GET k"), bulk("2"));
+    served.end();
+}
+
+#[test]
+fn who_waits_is_served_behind_a_transaction_that_flushes() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut client, mut waiting) = (served.client(), served.client());
+    waiting.waits_at_most(60);
+    client.waits_at_most(60);
+    waiting.send("BLPOP queue 0");
+    let info = |client: &mut Client| client.call("INFO clients").to_string();
+    while !info(&mut client).contains("blocked_clients:1\r") {}
+    let calls: &[&[&str]] = &[&["RPUSH", "queue", "gone"], &["FLUSHDB"]];
+    exec(&mut client, calls);
+    exec(&mut client, &[&["FLUSHDB"], &["RPUSH", "queue", "there"]]);
+    assert_eq!(waiting.receive(), Value::bulks(["queue", "there"]));
+    served.end();
+}
+
+/// Nobody sees a part of such a transaction, and nothing comes between its parts.
+#[test]
+fn a_transaction_that_flushes_is_one_for_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    client.call("SET b 1");
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for call in ["INCR c", "EXISTS a b", "EVAL redis.call('incr','c') 0"] {
+            let (mut connection, ends) = (served.client(), &ends);
+            scope.spawn(move || {
+                while !ends.load(Ordering::Relaxed) {
+                    let reply = connection.call(call);
+                    assert!(!call.starts_with("EXISTS") || reply == int(1), "{reply}");
+                }
+            });
+        }
+        let calls: &[&[&str]] = &[
+            &["SET", "a", "1"],
+            &["FLUSHDB"],
+            &["INCR", "c"],
+            &["SCRIPT", "FLUSH"],
+            &["INCR", "c"],
+            &["SET", "b", "1"],
+        ];
+        for _ in 0..200 {
+            let Value::Array(replies) = exec(&mut client, calls) else {
+                panic!("expected an array");
+            };
+            assert_eq!((&replies[2], &replies[4]), (&int(1), &int(2)));
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
+    served.end();
+}
