@@ -153,10 +153,13 @@ impl Repository {
     ) -> Result<Backup> {
         let found = db.files()?;
         let all = found.log.iter().chain(&found.tables);
-        let total_bytes = all.map(|file| file.bytes).sum();
+        let manifest_bytes = found.manifest.len() as u64;
+        let total_bytes = manifest_bytes + all.map(|file| file.bytes).sum::<u64>();
         let clock = &*self.environment.clock;
         let mut stream = Stream::new(clock, options.bytes_per_second, total_bytes, go_on);
         let mut files = vec![self.store_bytes(Path::new("MANIFEST"), &found.manifest)?];
+        stream.pass(manifest_bytes, 0)?;
+        stream.copied(manifest_bytes)?;
         for segment in &found.log {
             files.push(self.store(segment, &mut stream)?);
         }
@@ -422,7 +425,7 @@ impl Repository {
             writer.write(bytes).map_err(failed)
         })?;
         writer.sync().map_err(failed)?;
-        stream.copied(file.bytes);
+        stream.copied(file.bytes)?;
         let stored = StoredFile {
             path: file.path.clone(),
             bytes: file.bytes,

@@ -90,6 +90,10 @@ impl<'a> Stream<'a> {
                 self.clock.sleep(due - passed);
             }
         }
+        self.tell()
+    }
+
+    fn tell(&mut self) -> Result<()> {
         if (self.go_on)(self.progress) {
             return Ok(());
         }
@@ -104,7 +108,8 @@ impl<'a> Stream<'a> {
         self.progress.done_bytes -= bytes;
     }
 
-    pub(crate) fn copied(&mut self, bytes: u64) {
+    pub(crate) fn copied(&mut self, bytes: u64) -> Result<()> {
         self.progress.copied_bytes += bytes;
+        self.tell()
     }
 }
