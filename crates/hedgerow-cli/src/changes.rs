@@ -4,12 +4,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use clap::ArgGroup;
 use hedgerow::{Commit, CommitChange, Expiry, LoadOp};
 use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
 use crate::encoding::{self, Encoding, EncodingArguments};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 
 const EXAMPLE: &str = "\
@@ -31,6 +32,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 #[command(
     override_usage = "hedgerow changes [OPTIONS] --db <DIR> <--since <NUMBER>|--slot <NAME>>"
 )]
+#[command(group = ArgGroup::new("begin").required(true).args(["since", "slot"]))]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{}", encoding::HELP))]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -40,11 +42,11 @@ pub(crate) struct Arguments {
     encoding: EncodingArguments,
 
     /// Begins behind the commit with this number.
-    #[arg(long, value_name = "NUMBER", required_unless_present = "slot")]
+    #[arg(long, value_name = "NUMBER")]
     since: Option<u64>,
 
     /// Begins at the position of this slot.
-    #[arg(long, value_name = "NAME", conflicts_with = "since")]
+    #[arg(long, value_name = "NAME")]
     slot: Option<String>,
 
     /// Waits for more, until Ctrl-C.
@@ -60,10 +62,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         (None, since) => since.unwrap_or(0),
     };
     let mut changes = builder.changes_since(since)?;
+    if arguments.since.is_some() && !changes.wait(Duration::ZERO)? {
+        check_since(since, &arguments.database)?;
+    }
     let encoding = arguments.encoding.choice();
     let mut out = io::stdout().lock();
     loop {
-        for commit in changes.by_ref() {
+        for commit in changes.by_ref().take_while(|_| !interrupt.came()) {
             print(&commit?, encoding, &mut out)?;
         }
         out.flush().map_err(|e| Failure::output(&e))?;
@@ -72,9 +77,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             has_more = changes.wait(PATIENCE)?;
         }
         if !has_more {
-            return Ok(());
+            break;
         }
     }
+    match arguments.follow {
+        true => Ok(()),
+        false => interrupt.check(),
+    }
+}
+
+/// Fails if a number is behind the last commit, which it never is if it was taken from one.
+fn check_since(since: u64, database: &DatabaseArguments) -> Result<(), Failure> {
+    let last = database.open_to_read()?.snapshot()?.number();
+    if since <= last {
+        return Ok(());
+    }
+    let message = format!("expected `--since` of at most {last}, the last commit, found {since}");
+    Err(Failure::new(Exit::Usage, message))
 }
 
 fn print(commit: &Commit, encoding: Encoding, out: &mut impl Write) -> Result<(), Failure> {

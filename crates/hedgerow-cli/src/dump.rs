@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::database::EntryArguments;
 use crate::exit::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::{Output, counted, progress};
 use crate::range::{RangeArguments, StoredEntries};
 use crate::records::{self, Format, Sink};
@@ -72,15 +73,17 @@ fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|e| Failure::io("create", path, &e))
 }
 
-/// Writes all entries and returns their number.
+/// Writes all entries, until Ctrl-C, and returns their number.
 fn write(
     stored: &mut StoredEntries,
     sink: &mut dyn Sink,
     bar: &ProgressBar,
     failed: impl Fn(io::Error) -> Failure,
 ) -> Result<u64, Failure> {
+    let interrupt = Interrupt::listen()?;
     let mut entries = 0;
     for entry in stored {
+        interrupt.check()?;
         sink.write(&entry?.into()).map_err(&failed)?;
         entries += 1;
         bar.set_position(entries);

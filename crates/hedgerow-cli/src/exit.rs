@@ -11,6 +11,7 @@ use clap::error::{ContextKind, ContextValue};
 use hedgerow::{Error, ErrorKind};
 use serde_json::json;
 
+use crate::interrupt::Interrupt;
 use crate::words;
 
 /// The part of the help about exit codes.
@@ -232,10 +233,14 @@ impl From<Error> for Failure {
             ErrorKind::Cancelled => Exit::Interrupted,
             _ => Exit::Failure,
         };
+        let said = words::typed(&error);
         Failure {
             path: error.path().map(Path::to_path_buf),
             offset: error.offset(),
-            ..Failure::new(exit, words::typed(&error))
+            ..match exit {
+                Exit::Interrupted => Interrupt::failure().adding(words::beside_ctrl_c(&said)),
+                _ => Failure::new(exit, said),
+            }
         }
     }
 }

@@ -22,13 +22,25 @@ static CAME: LazyLock<io::Result<Arc<AtomicBool>>> = LazyLock::new(|| {
 pub(crate) struct Interrupt(&'static AtomicBool);
 
 impl Interrupt {
-    /// Begins to listen.
+    /// Begins to listen. A Ctrl-C that came before, while the command opened its database, counts.
     pub(crate) fn listen() -> Result<Interrupt, Failure> {
         let came = CAME
             .as_ref()
             .map_err(|e| Failure::new(Exit::Failure, format!("cannot listen for Ctrl-C: {e}")))?;
-        came.store(false, Ordering::Relaxed);
         Ok(Interrupt(came))
+    }
+
+    /// Forgets the Ctrl-C of an earlier command.
+    pub(crate) fn forget(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    /// Fails if Ctrl-C came.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.came() {
+            true => Err(Interrupt::failure()),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn came(&self) -> bool {
@@ -40,7 +52,7 @@ impl Interrupt {
         Failure::new(Exit::Interrupted, "ended by Ctrl-C")
     }
 
-    /// Returns true if Ctrl-C came since the last command of this process began to listen.
+    /// Returns true if Ctrl-C came since the last [`Interrupt::forget`].
     pub(crate) fn came_to_any() -> bool {
         CAME.as_ref().is_ok_and(|came| came.load(Ordering::Relaxed))
     }

@@ -8,6 +8,7 @@ use hedgerow::{Cursor, KeyOrder, Keyspace, Slice, StoredEntry};
 
 use crate::encoding::Encoding;
 use crate::exit::Failure;
+use crate::interrupt::Interrupt;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RangeArguments {
@@ -107,16 +108,47 @@ impl Range {
     }
 }
 
-/// A walk over the keys of a range, as of the moment when it began.
-pub(crate) enum Walk {
+/// A walk over the keys of a range, as of the moment when it began. Ctrl-C ends it.
+pub(crate) struct Walk {
+    steps: Steps,
+    interrupt: Interrupt,
+}
+
+enum Steps {
     InOrder(Box<InOrder>),
     AsStored(AsStored),
 }
 
 impl Walk {
     pub(crate) fn new(keyspace: &Keyspace, range: Range, reverse: bool) -> Result<Walk, Failure> {
+        let interrupt = Interrupt::listen()?;
+        let steps = Steps::new(keyspace, range, reverse)?;
+        Ok(Walk { steps, interrupt })
+    }
+
+    /// Steps to the next key. Returns `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
+        self.interrupt.check()?;
+        match &mut self.steps {
+            Steps::InOrder(walk) => walk.next(),
+            Steps::AsStored(walk) => walk.next(),
+        }
+    }
+
+    /// The value of the key that [`Walk::next`] returned.
+    pub(crate) fn value(&self) -> Result<&[u8], Failure> {
+        let value = match &self.steps {
+            Steps::InOrder(walk) => walk.cursor.value()?,
+            Steps::AsStored(walk) => walk.here.as_ref().map(|(_, value)| &**value),
+        };
+        Ok(value.expect("a walk that is at a key has its value"))
+    }
+}
+
+impl Steps {
+    fn new(keyspace: &Keyspace, range: Range, reverse: bool) -> Result<Steps, Failure> {
         if keyspace.layout().order == KeyOrder::Sorted {
-            return Ok(Walk::InOrder(Box::new(InOrder {
+            return Ok(Steps::InOrder(Box::new(InOrder {
                 cursor: keyspace.cursor()?,
                 range,
                 reverse,
@@ -130,24 +162,7 @@ impl Walk {
             // The engine refuses this and says why.
             (None, _) => Box::new(keyspace.scan::<&[u8]>(range.bounds())?),
         };
-        Ok(Walk::AsStored(AsStored { items, here: None }))
-    }
-
-    /// Steps to the next key. Returns `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Failure> {
-        match self {
-            Walk::InOrder(walk) => walk.next(),
-            Walk::AsStored(walk) => walk.next(),
-        }
-    }
-
-    /// The value of the key that [`Walk::next`] returned.
-    pub(crate) fn value(&self) -> Result<&[u8], Failure> {
-        let value = match self {
-            Walk::InOrder(walk) => walk.cursor.value()?,
-            Walk::AsStored(walk) => walk.here.as_ref().map(|(_, value)| &**value),
-        };
-        Ok(value.expect("a walk that is at a key has its value"))
+        Ok(Steps::AsStored(AsStored { items, here: None }))
     }
 }
 

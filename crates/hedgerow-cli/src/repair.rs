@@ -1,10 +1,16 @@
 //! `hedgerow repair`: rebuilds a database from its tables and its log.
 
-use hedgerow::Missing;
+use std::process;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use hedgerow::{Builder, Missing, RepairReport};
 use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
 use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::output::{Output, counted, waiting};
 
 const EXAMPLE: &str = "\
@@ -16,6 +22,9 @@ NUMBER.table.damaged. If you have a whole copy of one, put it there as NUMBER.ta
 Keys of the copy that were deleted since may come back.
 
 Exit code 4 says that entries are missing; the output says how many, and between which keys.";
+
+/// The time after which Ctrl-C is noticed.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Rebuilds a database with a damaged manifest, log or tables from the parts that are whole.
 ///
@@ -29,10 +38,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let builder = arguments.database.existing()?;
-    let wheel = waiting("repairing");
-    let report = hedgerow::repair_with(builder)?;
-    wheel.finish_and_clear();
+    let report = repair(arguments.database.existing()?, output)?;
     output.line(format_args!(
         "recovered {} from {}; {} with their names, {} only from tables",
         counted(report.entries, "entry"),
@@ -78,6 +84,32 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         counted(report.missing.len() as u64, "file"),
     );
     Err(Failure::new(Exit::Corruption, message))
+}
+
+/// Repairs. Ctrl-C ends the process at once, which a repair allows at any moment.
+fn repair(builder: Builder, output: &Output) -> Result<RepairReport, Failure> {
+    let (interrupt, wheel) = (Interrupt::listen()?, waiting("repairing"));
+    let (done, end) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || done.send(hedgerow::repair_with(builder)));
+        loop {
+            match end.recv_timeout(PATIENCE) {
+                Ok(report) => {
+                    wheel.finish_and_clear();
+                    return Ok(report?);
+                }
+                Err(RecvTimeoutError::Timeout) if interrupt.came() => {
+                    wheel.finish_and_clear();
+                    let said = "; every file is kept: start `hedgerow repair` again, nothing else opens \
+                                the database before it has ended";
+                    let _ = Interrupt::failure().adding(said).report(output.is_json());
+                    process::exit(Exit::Interrupted as i32);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => panic!("the repair has panicked"),
+            }
+        }
+    })
 }
 
 /// The lines about one file, for people.

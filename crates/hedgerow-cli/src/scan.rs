@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::database::EntryArguments;
 use crate::encoding::{self, Encoding};
 use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::range::{RangeArguments, Walk};
 
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<(), Failure>
     lines.finish()
 }
 
-/// Scans from a token on. Prints the token to resume with if there are more keys.
+/// Scans from a token on, until Ctrl-C. Prints the token to resume with if there are more keys.
 fn unordered(arguments: &Arguments, keyspace: &Keyspace, output: &Output) -> Result<(), Failure> {
     let token = match &arguments.resume {
         Some(text) => Encoding::Hex.decode(text.as_bytes()),
@@ -89,8 +90,10 @@ fn unordered(arguments: &Arguments, keyspace: &Keyspace, output: &Output) -> Res
     let token = token.map_err(|why| Failure::new(Exit::Usage, format!("--resume: {why}")))?;
     let mut scan = keyspace.scan_unordered_from(&ScanToken::from(token))?;
     let mut lines = Lines::new(arguments, output);
+    let interrupt = Interrupt::listen()?;
     let mut left = arguments.limit;
     while left > 0
+        && !interrupt.came()
         && let Some(item) = scan.next()
     {
         let (key, value) = item?;
@@ -98,13 +101,15 @@ fn unordered(arguments: &Arguments, keyspace: &Keyspace, output: &Output) -> Res
         left -= 1;
     }
     let token = Encoding::Hex.encode(scan.token().as_bytes());
-    let more = left == 0 && scan.next().transpose()?.is_some();
+    let is_cut = left == 0 || interrupt.came();
+    let more = is_cut && scan.next().transpose()?.is_some();
     match (more, output.is_json()) {
         (true, true) => lines.write(&json!({ "resume": token }).to_string())?,
         (true, false) => eprintln!("there is more: --resume {token}"),
         _ => {}
     }
-    lines.finish()
+    lines.finish()?;
+    interrupt.check()
 }
 
 /// The output: one line per pair.

@@ -133,7 +133,7 @@ impl Session {
                         let _ = editor.save_history(file);
                     }
                     // The first Ctrl-C ends no shell.
-                    Interrupt::listen()?;
+                    Interrupt::listen()?.forget();
                     if matches!(self.run_typed(&line), Next::End) {
                         break;
                     }

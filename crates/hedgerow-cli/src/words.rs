@@ -48,3 +48,12 @@ pub(crate) fn typed(error: &hedgerow::Error) -> String {
         .iter()
         .fold(said, |said, (call, flag)| said.replace(call, flag))
 }
+
+/// The part of a message that says more of cancelled work than that its caller ended it.
+pub(crate) fn beside_ctrl_c(said: &str) -> &str {
+    let more = said.strip_prefix("cancelled:").unwrap_or_default();
+    match more.ends_with(" was ended by its caller") {
+        true => "",
+        false => more,
+    }
+}

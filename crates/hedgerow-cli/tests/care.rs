@@ -5,7 +5,8 @@
 mod support;
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use hedgerow::{Db, Design, Layout};
 use rustix::process::{Pid, Signal, kill_process};
@@ -220,6 +221,49 @@ fn compacting_leaves_what_is_alive() {
     assert!(place.text("compact", &NONE).contains("of tables"));
 }
 
+/// Returns true if a process has a handler for Ctrl-C, the second signal, as Linux tells.
+fn listens(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let caught = status.lines().find_map(|it| it.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+    caught & 0b10 != 0
+}
+
+#[test]
+fn ctrl_c_ends_a_repair_that_says_what_is_kept() {
+    let place = Place::new();
+    place.fill(&[("a", "1")]);
+    let (manifest, kept) = (place.db().join("MANIFEST"), place.path("kept"));
+    fs::rename(&manifest, &kept).unwrap();
+    // The repair waits for a writer of this pipe.
+    let made = Command::new("mkfifo").arg(&manifest).status().unwrap();
+    assert!(made.success());
+    let mut command = place.command("repair", &NONE);
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    for _ in 0..500 {
+        if listens(&child) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let says = [
+        "ended by Ctrl-C; every file is kept",
+        "`hedgerow repair` again",
+    ];
+    fails_saying(&output, 130, &says);
+    fs::rename(&kept, &manifest).unwrap();
+    assert_eq!(place.text("get", &["a"]), "1\n");
+    // The mark of a repair that has begun.
+    fs::create_dir_all(place.db().join("lost")).unwrap();
+    fs::copy(&manifest, place.db().join("lost/MANIFEST.before")).unwrap();
+    let says = "(`repair` ends one that was stopped), found the mark of one under way in ";
+    fails_saying(&place.run("get", &["a"]), 4, &[says]);
+    place.text("repair", &NONE);
+    assert_eq!(place.text("get", &["a"]), "1\n");
+}
+
 #[test]
 fn ctrl_c_ends_a_compaction_between_two_steps() {
     let interrupted = (0..20).any(|_| {
@@ -241,7 +285,9 @@ fn ctrl_c_ends_a_compaction_between_two_steps() {
         // The command may already have finished.
         let ended = !output.status.success();
         if ended {
-            assert_eq!(failure(&output, 130)["kind"], "interrupted");
+            let failure = failure(&output, 130);
+            assert_eq!(failure["kind"], "interrupted");
+            assert_eq!(failure["message"], "ended by Ctrl-C");
         }
         ended
     });

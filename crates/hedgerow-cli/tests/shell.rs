@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use hedgerow::Db;
+use hedgerow::{Db, Layout};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Place, command, fails_saying, hedgerow, stdout};
 
@@ -307,6 +307,49 @@ fn watch_and_interrupt(command: &mut Command, input: &str) -> (Output, String) {
     lines.read_line(&mut line).unwrap();
     kill_process(Pid::from_child(&watch), Signal::INT).unwrap();
     (watch.wait_with_output().unwrap(), line)
+}
+
+/// Ctrl-C comes while a command prints more than a pipe holds.
+#[test]
+fn ctrl_c_ends_what_reads_many_keys() {
+    let place = Place::new();
+    let db = Db::open(place.db()).unwrap();
+    db.create_slot("index", 1 << 30).unwrap();
+    let keyspace = db.keyspace("default", Layout::sorted()).unwrap();
+    for i in 0..20_000 {
+        keyspace
+            .put(format!("key {i:06}"), "v".repeat(100))
+            .unwrap();
+    }
+    db.close().unwrap();
+    let lines = place.path("lines");
+    fs::write(&lines, "scan\nput never 1\n").unwrap();
+    for (words, says) in [
+        (&["scan"][..], "ended by Ctrl-C"),
+        (&["scan", "--unordered"], "ended by Ctrl-C"),
+        (&["dump"], "ended by Ctrl-C"),
+        (&["changes", "--slot", "index"], "ended by Ctrl-C"),
+        (
+            &["shell", lines.to_str().unwrap()],
+            "line 1: ended by Ctrl-C",
+        ),
+    ] {
+        let mut command = command(words);
+        command.env("HEDGEROW_DB", place.db());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+        output.next().unwrap().unwrap();
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        assert!(output.count() < 19_000, "{words:?}");
+        let said = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(130), "{words:?}: {text}");
+        assert!(text.contains(says), "{words:?}: {text}");
+        let token = text.contains("there is more: --resume ");
+        assert_eq!(token, words.contains(&"--unordered"), "{text}");
+    }
+    assert_eq!(place.text("count", &NONE), "20000\n");
 }
 
 #[test]

@@ -381,6 +381,16 @@ fn changes_are_lines_that_resume_where_a_slot_or_a_reader_was() {
     assert_eq!(all[3]["to"], json!(null));
     let number = all[2]["commit"].to_string();
     assert_eq!(lines(&["--since", &number]), all[3..]);
+    let last = all[8]["commit"].to_string();
+    assert_eq!(lines(&["--since", &last]), all[9..]);
+    fails_saying(
+        &place.run("changes", &["--since", "99999999"]),
+        2,
+        &["expected `--since` of at most ", &last, "found 99999999"],
+    );
+    let neither = place.run("changes", &NONE);
+    let said = String::from_utf8_lossy(&neither.stderr);
+    assert!(said.contains("<--since <NUMBER>|--slot <NAME>>"), "{said}");
     writer.close().unwrap();
     stdout(&slot(&["confirm", "index", &number]));
     assert_eq!(lines(&["--slot", "index"]), all[3..]);

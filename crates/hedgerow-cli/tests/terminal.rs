@@ -100,6 +100,34 @@ fn ctrl_c_ends_a_watch_and_no_prompt() {
     assert!(history.contains("stats --watch 1000\nget a\n"), "{history}");
 }
 
+/// 2 MB of values: more than the terminal and its pipes hold.
+fn fill_much(place: &Place) {
+    let value = "v".repeat(100);
+    let pairs: Vec<_> = (0..20_000)
+        .map(|i| (format!("key {i:06}"), &value))
+        .collect();
+    place.fill(&pairs);
+}
+
+#[test]
+fn ctrl_c_ends_commands_that_read_many_keys_and_no_shell() {
+    let place = Place::new();
+    fill_much(&place);
+    let mut shell = Terminal::start(&place, (80, 60), "shell");
+    shell.wait_for("default> ");
+    for line in ["scan", "scan --unordered", "dump"] {
+        shell.press(&format!("{line}\r"));
+        shell.wait_for("key 000100");
+        shell.press("\x03");
+        let shown = shell.wait_for("default> ");
+        assert!(shown.contains("hedgerow: ended by Ctrl-C"), "{line}");
+    }
+    shell.press("count\r");
+    shell.wait_for("20000\r\n");
+    shell.press("exit\r");
+    shell.rest();
+}
+
 #[test]
 fn words_are_completed_and_a_second_session_has_the_history() {
     let place = Place::new();

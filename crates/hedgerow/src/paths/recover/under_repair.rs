@@ -40,8 +40,8 @@ pub(crate) fn refuse(storage: &dyn Storage, dir: &Path) -> Result<()> {
     match mark(storage, dir)? {
         None => Ok(()),
         Some(mark) => Err(Error::corruption(
-            "expected a database whose repair has ended, found a repair under way; if it was \
-             stopped, `repair` ends it",
+            "expected a database whose repair has ended (`repair` ends one that was stopped), found \
+             the mark of one under way",
         )
         .at(&mark, None)),
     }
