@@ -292,6 +292,37 @@ fn all_commands_count_levels_alike() {
 }
 
 #[test]
+fn the_design_of_a_keyspace_is_told_beside_others() {
+    let place = filled();
+    let db = Db::open(place.db()).unwrap();
+    let few = db.keyspace("few", Layout::sorted()).unwrap();
+    for key in ["a", "long key"] {
+        few.put(key, "").unwrap();
+    }
+    few.flush().unwrap();
+    let fresh = db.keyspace("fresh", Layout::sorted()).unwrap();
+    fresh.put("zz", "1").unwrap();
+    db.close().unwrap();
+    let db = place.db();
+    let told = |keyspace: &str| {
+        let mut command = command(&["explain", "design", "--json", "--keyspace", keyspace]);
+        command.env("HEDGEROW_DB", &db).output().unwrap()
+    };
+    let measured = |design: &Value, name: &str| {
+        let pairs = design["pairs"].as_array().unwrap();
+        let pair = pairs.iter().find(|it| it["name"] == name).unwrap();
+        pair["measured"].as_f64().unwrap()
+    };
+    let design = object(&told("few"));
+    // Both keys are in the only table, the sample of which has no keys of other keyspaces.
+    assert_eq!(measured(&design, "pages per get that finds"), 1.0);
+    assert!(measured(&design, "filters, all keyspaces") > 0.0);
+    object(&told("default"));
+    let error = failure(&told("fresh"), 3);
+    assert_eq!(error["message"], "expected tables in `fresh`, found none");
+}
+
+#[test]
 fn files_are_told_to_the_last_entry() {
     let place = filled();
     let mut entries = 0;
@@ -410,6 +441,12 @@ fn simulate_tells_levels_and_amplification_and_draws_them() {
     assert_eq!(end["entries"], json!(10_000_000));
     assert!(end["write_amplification"].as_f64().unwrap() > 5.0);
     assert!(fs::read_to_string(picture).unwrap().starts_with("<svg"));
+    let output = command(&["simulate", "--entries", "1e6"]).output().unwrap();
+    let text = String::from_utf8(stdout(&output).to_vec()).unwrap();
+    assert!(
+        text.contains(" 1 run ") && !text.contains(" 1 runs"),
+        "{text}"
+    );
     let refused = command(&["simulate", "--entries", "1e7", "--deletes", "0.6"]);
     let mut refused = refused;
     assert_eq!(refused.output().unwrap().status.code(), Some(2));

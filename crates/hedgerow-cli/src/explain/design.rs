@@ -1,7 +1,7 @@
 //! `hedgerow explain design`: the design of a keyspace, with predicted and measured costs.
 
 use hedgerow::advisor::{Device, Expected, Mix, Prediction, Workload, expect};
-use hedgerow::inspect::{self, Change, Written};
+use hedgerow::inspect::{self, Change, PartitionId, Written};
 use hedgerow::io::OsStorage;
 use hedgerow::{Db, Design, KeyOrder, Keyspace, KeyspaceStats, PageClass};
 use serde_json::{Value, json};
@@ -51,7 +51,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     stats.operations = operations;
     let workload = Workload {
         key_bytes: sample.key_bytes,
-        value_bytes: entry_bytes(&stats) - sample.key_bytes,
+        // The keys of the sample may be longer than others.
+        value_bytes: (entry_bytes(&stats) - sample.key_bytes).max(0.0),
         ..Workload::new(
             Mix::new(Mix {
                 get: 1.0,
@@ -111,6 +112,18 @@ fn print_head(name: &str, design: &Design, stats: &KeyspaceStats, output: &mut O
     ));
 }
 
+/// The trees of a keyspace.
+fn partitions(manifest: &inspect::Manifest, keyspace: &str) -> Vec<PartitionId> {
+    let mut state = manifest.state.iter().flatten();
+    let found = state.find_map(|change| match change {
+        Change::CreateKeyspace {
+            name, partitions, ..
+        } => (name == keyspace).then(|| partitions.clone()),
+        _ => None,
+    });
+    found.unwrap_or_default()
+}
+
 /// The manifest's counts for a keyspace; zeros if it has no entries.
 fn written(manifest: &inspect::Manifest, name: &str) -> Written {
     let state = || manifest.state.iter().flatten();
@@ -159,9 +172,12 @@ struct Sample {
 impl Sample {
     fn of(keyspace: &Keyspace, manifest: &inspect::Manifest) -> Result<Sample, Failure> {
         const TABLES: usize = 500;
+        let partitions = partitions(manifest, &keyspace.name());
         let state = manifest.state.iter().flatten();
         let starts = state.filter_map(|change| match change {
-            Change::Tree(edit) => Some(edit.added.iter().map(|(_, meta)| &meta.smallest_key)),
+            Change::Tree(edit) if partitions.contains(&edit.partition) => {
+                Some(edit.added.iter().map(|(_, meta)| &meta.smallest_key))
+            }
             _ => None,
         });
         let mut starts: Vec<&Vec<u8>> = starts.flatten().collect();
@@ -227,6 +243,10 @@ fn pairs(
     db: &Db,
 ) -> Vec<Pair> {
     let memory = db.stats().memory;
+    let [indexes, filters] = match db.keyspaces().len() {
+        1 => ["indexes", "filters"],
+        _ => ["indexes, all keyspaces", "filters, all keyspaces"],
+    };
     let runs: usize = stats
         .levels
         .iter()
@@ -265,8 +285,8 @@ fn pairs(
             prediction.miss_reads,
             Some(sample.miss_reads),
         ),
-        bytes_pair("indexes", prediction.memory.indexes, memory.indexes),
-        bytes_pair("filters", prediction.memory.filters, memory.filters),
+        bytes_pair(indexes, prediction.memory.indexes, memory.indexes),
+        bytes_pair(filters, prediction.memory.filters, memory.filters),
     ]
 }
 
