@@ -1,7 +1,6 @@
 //! `hedgerow backup`: backups of databases, also of one that another process has open.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 use clap::ValueHint;
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::arguments;
 use crate::database::DatabaseArguments;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, bytes, counted, progress_bytes};
 
@@ -196,10 +195,7 @@ fn create(
     quick: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    if real_place(&repository.repository).starts_with(real_place(&database.db)) {
-        let message = "expected a directory outside of the database for backups, found one inside";
-        return Err(Failure::new(Exit::Usage, message));
-    }
+    database.refuse_inside(&repository.repository, "backups")?;
     let mut options = Options::default().bytes_per_second(rate.unwrap_or(0));
     if quick {
         options = options.quick();
@@ -236,17 +232,6 @@ fn with_bar(
     });
     bar.finish_and_clear();
     Ok(done?)
-}
-
-/// The path without links and `..`, as far as it exists.
-fn real_place(path: &Path) -> PathBuf {
-    let mut ancestors = path.ancestors().filter(|it| !it.as_os_str().is_empty());
-    let found = ancestors.find_map(|it| Some((it, fs::canonicalize(it).ok()?)));
-    let here = || Some((Path::new(""), fs::canonicalize(".").ok()?));
-    match found.or_else(here) {
-        Some((known, real)) => real.join(path.strip_prefix(known).unwrap_or(path)),
-        None => path.to_path_buf(),
-    }
 }
 
 /// The time since a backup was made. A clock that went back makes it one of now.

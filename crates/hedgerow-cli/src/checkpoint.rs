@@ -28,7 +28,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
-    let db = arguments.database.open_to_write()?;
+    let database = &arguments.database;
+    database.existing()?;
+    database.refuse_inside(&arguments.destination, "a checkpoint")?;
+    let db = database.open_to_write()?;
     let wheel = waiting("copying");
     db.checkpoint(&arguments.destination)?;
     wheel.finish_and_clear();

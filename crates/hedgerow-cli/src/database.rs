@@ -115,6 +115,16 @@ impl DatabaseArguments {
         Err(Failure::new(Exit::NotFound, message))
     }
 
+    /// Refuses a directory for copies that is inside the database.
+    pub(crate) fn refuse_inside(&self, directory: &Path, copies: &str) -> Result<(), Failure> {
+        if !real_place(directory).starts_with(real_place(&self.db)) {
+            return Ok(());
+        }
+        let message =
+            format!("expected a directory outside of the database for {copies}, found one inside");
+        Err(Failure::new(Exit::Usage, message))
+    }
+
     fn exists(&self) -> bool {
         PARTS.iter().any(|part| self.db.join(part).exists())
     }
@@ -129,6 +139,17 @@ impl DatabaseArguments {
             Ok(device) => builder.device(device),
             Err(_) => builder,
         }
+    }
+}
+
+/// The path without links and `..`, as far as it exists.
+fn real_place(path: &Path) -> PathBuf {
+    let mut ancestors = path.ancestors().filter(|it| !it.as_os_str().is_empty());
+    let found = ancestors.find_map(|it| Some((it, fs::canonicalize(it).ok()?)));
+    let here = || Some((Path::new(""), fs::canonicalize(".").ok()?));
+    match found.or_else(here) {
+        Some((known, real)) => real.join(path.strip_prefix(known).unwrap_or(path)),
+        None => path.to_path_buf(),
     }
 }
 

@@ -39,8 +39,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let encoding = arguments.entries.encoding.choice();
     let range = arguments.range.range(encoding)?;
-    if range.prefix() == Some(b"") {
-        let message = "expected a prefix of at least one byte, found none: `hedgerow clear NAME` deletes all keys";
+    // An unset variable of a shell would delete everything.
+    if range.has_empty_key() {
+        let message = "expected a key of at least one byte for `--from`, `--to` or `--prefix`, found none: \
+                       `hedgerow clear NAME` deletes all keys";
         return Err(Failure::new(Exit::Usage, message));
     }
     let (db, keyspace) = arguments.entries.keyspace.open_to_write()?;

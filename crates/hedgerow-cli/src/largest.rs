@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::database::EntryArguments;
 use crate::encoding;
 use crate::exit::Failure;
-use crate::output::{Output, bytes, count, progress};
+use crate::output::{Output, bytes, count, counted, progress};
 use crate::range::{RangeArguments, Walk};
 
 const EXAMPLE: &str = "\
@@ -57,6 +57,18 @@ impl Arguments {
         let at = key.windows(delimiter.len()).position(|it| it == delimiter);
         at.map(|at| &key[..at + delimiter.len()])
     }
+
+    /// The reason why none of the keys has a prefix.
+    fn why_no_prefix(&self, keys: u64) -> String {
+        match (keys, self.prefix_bytes) {
+            (0, _) => "there are no keys".to_owned(),
+            (_, Some(length)) => format!("no key has {} or more", counted(length as u64, "byte")),
+            (_, None) => format!(
+                "no key has a `{}`; `--delimiter` names another end of prefixes",
+                self.delimiter
+            ),
+        }
+    }
 }
 
 /// The bytes and the number of the entries of a prefix.
@@ -73,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let bar = progress("reading", keyspace.stats().entries());
     let mut keys = BinaryHeap::new();
     let mut prefixes: HashMap<Vec<u8>, Sum> = HashMap::new();
-    let mut walk = Walk::new(&keyspace, range, false)?;
+    let (mut walk, mut read) = (Walk::new(&keyspace, range, false)?, 0);
     while let Some(key) = walk.next()?.map(<[u8]>::to_vec) {
         let value = walk.value()?.len() as u64;
         if let Some(prefix) = arguments.prefix(&key) {
@@ -88,9 +100,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         if keys.len() > arguments.top {
             keys.pop();
         }
-        bar.inc(1);
+        read += 1;
+        bar.set_position(read);
     }
     bar.finish_and_clear();
+    let is_without = prefixes.is_empty();
+    let why_no_prefix = is_without.then(|| arguments.why_no_prefix(read));
     let mut prefixes: Vec<(Vec<u8>, Sum)> = prefixes.into_iter().collect();
     prefixes.sort_unstable_by(|(a, x), (b, y)| y.bytes.cmp(&x.bytes).then_with(|| a.cmp(b)));
     prefixes.truncate(arguments.top);
@@ -104,11 +119,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         ));
         output.object(&json!({ "key": encoding.encode_json(&key), "value_bytes": value }));
     }
-    if prefixes.is_empty() {
-        let delimiter = arguments.delimiter;
-        output.line(format_args!(
-            "\nno key has a `{delimiter}`; `--delimiter` names another end of prefixes"
-        ));
+    if let Some(why) = why_no_prefix {
+        output.line(format_args!("\n{why}"));
         return Ok(());
     }
     output.line(format_args!("\n{:>12}  {:>12}  prefix", "bytes", "entries"));

@@ -75,6 +75,12 @@ impl Range {
         self.from.is_none() && self.to.is_none()
     }
 
+    /// Returns true if a key of the range was given without a byte.
+    pub(crate) fn has_empty_key(&self) -> bool {
+        let mut keys = [&self.from, &self.to].into_iter().flatten();
+        keys.any(Vec::is_empty)
+    }
+
     /// The prefix, if the range was given as one.
     pub(crate) fn prefix(&self) -> Option<&[u8]> {
         self.prefix.as_deref()

@@ -158,6 +158,27 @@ fn the_largest_keys_and_prefixes_come_first() {
         largest(&["--top", "1", "--delimiter", ":"]),
         "value key 7 B a/2 no key has a `:`; `--delimiter` names another end of prefixes"
     );
+    assert_eq!(
+        largest(&["--top", "1", "--prefix-bytes", "99"]),
+        "value key 7 B a/2 no key has 99 bytes or more"
+    );
+    assert_eq!(largest(&["--top", "0"]), "value key bytes entries prefix");
+    assert_eq!(largest(&["--from", "x"]), "value key there are no keys");
+}
+
+#[test]
+fn a_load_that_skips_more_than_its_input_has_fails() {
+    let place = Place::new();
+    let load = |skip| {
+        let more = ["--format", "tsv", "--skip", skip];
+        place.run_with_input("load", &more, b"a\t1\nb\t2\nc\t3\n")
+    };
+    stdout(&load("3"));
+    fails_saying(
+        &load("99"),
+        2,
+        &["at least 99 entries", "`--skip`", "found one of 3"],
+    );
 }
 
 #[test]
@@ -363,16 +384,24 @@ fn no_command_takes_the_commands_of_a_shell_for_data() {
 }
 
 #[test]
-fn an_empty_prefix_deletes_nothing() {
+fn an_empty_key_of_a_range_deletes_nothing() {
     let place = Place::new();
     place.text("put", &["a", "1"]);
-    let output = place.run("del", &["--prefix", ""]);
-    fails_saying(&output, 2, &["at least one byte", "`hedgerow clear NAME`"]);
+    for range in [
+        &["--prefix", ""][..],
+        &["--from", ""],
+        &["--to", ""],
+        &["--from", "", "--to", "b"],
+        &["--from", "a", "--to", ""],
+    ] {
+        let output = place.run("del", range);
+        fails_saying(&output, 2, &["at least one byte", "`hedgerow clear NAME`"]);
+    }
     assert_eq!(place.text("scan", &NONE), "a\t1\n");
 }
 
 #[test]
-fn backups_lie_outside_of_their_database() {
+fn copies_lie_outside_of_their_database() {
     let place = Place::new();
     place.text("put", &["a", "1"]);
     let create = |db: &str, repository: &str| {
@@ -383,7 +412,11 @@ fn backups_lie_outside_of_their_database() {
     let inside = db.join("backups");
     for repository in ["backups", "../db/backups", inside.to_str().unwrap()] {
         fails_saying(&create(".", repository), 2, &["outside of the database"]);
+        let mut checkpoint = command(&["checkpoint", "--db", ".", repository]);
+        let output = checkpoint.current_dir(place.db()).output().unwrap();
+        fails_saying(&output, 2, &["outside of the database"]);
     }
+    assert!(!inside.exists());
     stdout(&create(".", "../backups"));
     stdout(&create(db.to_str().unwrap(), "../backups"));
 }

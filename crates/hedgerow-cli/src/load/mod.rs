@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::creation::CreationArguments;
 use crate::database::{EntryArguments, KeyspaceArguments};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::output::{Output, bytes, count, counted};
 use crate::records::{Columns, FORMATS, Format, READ_FORMATS};
 use pairs::Pairs;
@@ -111,6 +111,14 @@ pub(crate) fn put_all(
         return Err(failure.adding(&kept));
     }
     closed?;
+    if pairs.count < pairs.skip {
+        let message = format!(
+            "expected an input of at least {}, which `--skip` passes over, found one of {}",
+            counted(pairs.skip, "entry"),
+            count(pairs.count),
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
     let name = &arguments.name;
     let size = bytes(loaded.bytes);
     let sorted = match loaded.bulk_entries {

@@ -23,7 +23,7 @@ pub(crate) struct Pairs {
     /// The inputs that are not yet read to their end.
     inputs: VecDeque<Input>,
     pub(crate) failure: Option<Failure>,
-    count: u64,
+    pub(super) count: u64,
     pub(super) skip: u64,
     interrupt: Interrupt,
     progress: Progress,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::arguments;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, bytes, count};
+use crate::output::{Output, bytes, count, counted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -210,10 +210,10 @@ fn print(report: &SimulationReport, budget: u64, output: &mut Output) {
         for level in &end.levels {
             let target = level.target_bytes.map_or("no bound".to_owned(), bytes);
             output.line(format_args!(
-                "{:>4}  {:>3} runs  {:>12} tables  {:>10} of {target}",
+                "{:>4}  {:>8}  {:>19}  {:>10} of {target}",
                 level.level,
-                level.runs,
-                count(level.tables),
+                counted(level.runs, "run"),
+                counted(level.tables, "table"),
                 bytes(level.bytes)
             ));
         }
