@@ -2,7 +2,7 @@
 
 /// Words of the engine, and those for somebody who types. The words around a name keep a key or a
 /// keyspace of that name from being taken for it.
-const WORDS: [(&str, &str); 15] = [
+const WORDS: [(&str, &str); 16] = [
     ("`memory_budget` of", "`--memory-budget` of"),
     ("path in `level_paths`", "path in `--level-paths`"),
     ("expected `workers` of", "expected `--workers` of"),
@@ -38,6 +38,10 @@ const WORDS: [(&str, &str); 15] = [
     (
         "a table of `TableWriter` or `export`",
         "a table of `hedgerow export`",
+    ),
+    (
+        "begins with `REDIS` or `VALKEY` and a version",
+        "begins with `REDIS` or `VALKEY` and a version (`hedgerow load` reads CSV, TSV and JSON)",
     ),
 ];
 

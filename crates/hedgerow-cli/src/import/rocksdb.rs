@@ -3,6 +3,7 @@
 use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 use hedgerow::Durability;
 
@@ -29,10 +30,22 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let entries = Format::Ldb.source(entries, Encoding::Hex, None)?;
     let mut pairs = Pairs::of_source("the output of ldb".into(), entries, arguments.skip)?;
     let (keyspace, creation) = (&arguments.keyspace, &arguments.creation);
-    let put = put_all(&mut pairs, keyspace, creation, Durability::Buffered, output);
-    // An import that failed first reads no further, and must not wait for a full pipe.
-    drop(pairs);
-    match (ended(child), put) {
+    let mut errors = child.stderr.take();
+    let (said, put) = thread::scope(|scope| {
+        // Read beside the entries: a pipe full of warnings would stop `ldb`.
+        let said = scope.spawn(|| {
+            let mut said = String::new();
+            if let Some(errors) = &mut errors {
+                let _ = errors.read_to_string(&mut said);
+            }
+            said
+        });
+        let put = put_all(&mut pairs, keyspace, creation, Durability::Buffered, output);
+        // An import that failed first reads no further, and must not wait for a full pipe.
+        drop(pairs);
+        (said.join().unwrap_or_default(), put)
+    });
+    match (ended(child, &said), put) {
         (Ok(()), put) => put,
         (Err(failure), Ok(())) => Err(failure),
         // The second one says what was kept.
@@ -61,12 +74,8 @@ fn dump(source: &Path, column_family: &str) -> Result<Child, Failure> {
     })
 }
 
-/// Waits for the end of `ldb`. Fails with its words if it has said that it failed.
-fn ended(mut child: Child) -> Result<(), Failure> {
-    let mut said = String::new();
-    if let Some(mut errors) = child.stderr.take() {
-        let _ = errors.read_to_string(&mut said);
-    }
+/// Waits for the end of `ldb`. Fails with what it has said if it has failed.
+fn ended(mut child: Child, said: &str) -> Result<(), Failure> {
     let status = child.wait();
     let status = status.map_err(|e| Failure::io("wait for", Path::new("ldb"), &e))?;
     // By a signal: this process has closed the pipe after a failure of its own.
