@@ -27,8 +27,8 @@ use crate::exit::{Exit, Failure};
 use crate::output::{self, Output};
 
 const HELP: &str = "\
-Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot readzipf seekrandom
-readwhilewriting deleterandom putrandom mergerandom multireadrandom mixed; readall updateall prefixscan; of YCSB: ycsb-load
+Workloads of db_bench: fillseq fillrandom overwrite readrandom readmissing readhot readzipf seekrandom \
+readwhilewriting deleterandom putrandom mergerandom multireadrandom mixed; readall updateall prefixscan; of YCSB: ycsb-load \
 ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f. A workload that reads needs a fill with the same numbers before it.
 
 Examples:

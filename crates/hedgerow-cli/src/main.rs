@@ -191,6 +191,34 @@ mod tests {
             .collect()
     }
 
+    /// The lines of prose of a command's and its subcommands' help texts that end in the middle of
+    /// a paragraph. The width of the terminal breaks paragraphs.
+    fn broken_lines(command: &clap::Command) -> Vec<String> {
+        let texts = [command.get_after_help(), command.get_after_long_help()];
+        let texts: Vec<String> = texts
+            .into_iter()
+            .flatten()
+            .map(|it| it.to_string())
+            .collect();
+        let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+        let mut broken = Vec::new();
+        for text in &texts {
+            let lines: Vec<&str> = text.lines().collect();
+            let pairs = lines
+                .windows(2)
+                .filter(|it| is_prose(it[0]) && is_prose(it[1]));
+            let first = pairs.map(|it| it[0]).filter(|it| !it.ends_with([':', '.']));
+            broken.extend(first.map(|it| format!("{}: {it}", command.get_name())));
+        }
+        broken.extend(command.get_subcommands().flat_map(broken_lines));
+        broken
+    }
+
+    #[test]
+    fn help_is_broken_by_the_terminal_alone() {
+        assert_eq!(broken_lines(&CommandLine::command()), [""; 0]);
+    }
+
     #[test]
     fn every_argument_is_explained() {
         assert_eq!(unexplained(&CommandLine::command()), [""; 0]);

@@ -17,8 +17,8 @@ const EXAMPLE: &str = "\
 Example:
   hedgerow repair --db people
 
-Damaged files are not deleted but moved to the directory `lost` of the database, tables as
-NUMBER.table.damaged. If you have a whole copy of one, put it there as NUMBER.table and repair again.
+Damaged files are not deleted but moved to the directory `lost` of the database, tables as \
+NUMBER.table.damaged. If you have a whole copy of one, put it there as NUMBER.table and repair again. \
 Keys of the copy that were deleted since may come back.
 
 Exit code 4 says that entries are missing; the output says how many, and between which keys.";

@@ -21,7 +21,7 @@ Example:
   hedgerow retune --db people --table-size auto --no-wait
   hedgerow retune --db people --auto on
 
-Ctrl-C loses nothing: the design is in force at once, and merging resumes when the database is opened
+Ctrl-C loses nothing: the design is in force at once, and merging resumes when the database is opened \
 for writing.";
 
 /// Changes the design of a keyspace, and merges until its trees have the new shape.

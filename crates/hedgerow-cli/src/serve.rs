@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     tls_ca_cert_file: Option<std::path::PathBuf>,
 
     /// Which clients need a certificate
-    #[arg(long, value_enum, default_value_t = AuthClients::Yes)]
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = AuthClients::Yes)]
     tls_auth_clients: AuthClients,
 
     /// The address; another one than the loopback needs a password
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     io: ReadMode,
 
     /// When a write is durable beyond the process
-    #[arg(long, value_enum, default_value_t = Sync::Everysec)]
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Sync::Everysec)]
     appendfsync: Sync,
 
     /// The environment variable with the password that clients must give

@@ -22,9 +22,9 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Output, bytes, count};
 
 const HELP: &str = "\
-A tree is shown level by level, the smallest first. `K4FB19.2~63% K1F*` has two levels. The first has
-at most 4 runs, fence pointers in memory, Bloom filters of 19.2 bits per key, and 63 % of its data in
-memory. The last has one run without filters and all of its data in memory. `-` is a paged index, `T` a
+A tree is shown level by level, the smallest first. `K4FB19.2~63% K1F*` has two levels. The first has \
+at most 4 runs, fence pointers in memory, Bloom filters of 19.2 bits per key, and 63 % of its data in \
+memory. The last has one run without filters and all of its data in memory. `-` is a paged index, `T` a \
 three-level index, `C` cuckoo filters, `M` a multi-level cuckoo filter for all runs.
 
 Examples:

@@ -36,7 +36,7 @@ Formats:
 pub(crate) const READ_FORMATS: &str = "  \
   ldb   the output of RocksDB's `ldb --db=DIR dump --hex` (see `hedgerow import`)
 
-Other columns of csv and tsv, by the names in the first line, or by their numbers if it has
+Other columns of csv and tsv, by the names in the first line, or by their numbers if it has \
 none; the rest is ignored:
   id,name,born          load --format csv --columns key=id,value=name
   7 TAB Ada TAB 1815    load --format tsv --columns key=1,value=3";

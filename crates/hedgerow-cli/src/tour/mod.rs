@@ -33,7 +33,7 @@ Example:
   hedgerow tour /usr
   hedgerow tour --memory-budget 64MiB --policy leveling:4 --db /tmp/metadata --keep --json /home
 
-The memory budget and the memtables are small by default, so that even a small directory tree gets
+The memory budget and the memtables are small by default, so that even a small directory tree gets \
 several levels.";
 
 /// Stores the metadata of a directory tree, then queries, changes, copies and verifies it.
