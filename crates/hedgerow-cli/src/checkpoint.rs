@@ -29,9 +29,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let database = &arguments.database;
-    database.existing()?;
+    let builder = database.existing()?;
     database.refuse_inside(&arguments.destination, "a checkpoint")?;
-    let db = database.open_to_write()?;
+    let db = builder.create_if_missing(false).open()?;
     let wheel = waiting("copying");
     db.checkpoint(&arguments.destination)?;
     wheel.finish_and_clear();
