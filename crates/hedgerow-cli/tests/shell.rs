@@ -426,7 +426,7 @@ fn a_locked_database_names_its_process() {
     let place = Place::new();
     let writer = Db::open(place.db()).unwrap();
     writer
-        .keyspace("default", hedgerow::Layout::sorted())
+        .keyspace("default", Layout::sorted())
         .unwrap();
     let process = format!("process {} (`", std::process::id());
     let output = place.run("put", &["a", "1"]);
