@@ -425,9 +425,7 @@ fn copies_lie_outside_of_their_database() {
 fn a_locked_database_names_its_process() {
     let place = Place::new();
     let writer = Db::open(place.db()).unwrap();
-    writer
-        .keyspace("default", Layout::sorted())
-        .unwrap();
+    writer.keyspace("default", Layout::sorted()).unwrap();
     let process = format!("process {} (`", std::process::id());
     let output = place.run("put", &["a", "1"]);
     fails_saying(&output, 5, &[&process, "`scan`", "work beside it"]);

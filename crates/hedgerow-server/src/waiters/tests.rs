@@ -26,18 +26,6 @@ fn server_on(disk: &SimStorage) -> Server {
     .unwrap()
 }
 
-fn caller() -> Caller<'static> {
-    Caller {
-        db: 0,
-        resp3: false,
-        is_waiting: false,
-        atomic: None,
-        watched: &[],
-        address: "",
-        client: None,
-    }
-}
-
 async fn push(server: &Server, element: &[u8]) -> Outcome {
     let command = find(b"rpush").unwrap();
     let args: [&[u8]; 3] = [b"rpush", b"queue", element];
@@ -45,7 +33,7 @@ async fn push(server: &Server, element: &[u8]) -> Outcome {
         command,
         args: &args,
     };
-    server.run(caller(), &[call]).await
+    server.run(Caller::default(), &[call]).await
 }
 
 /// With `appendfsync always` also a client that waits gets no element that a loss of power takes.
