@@ -68,7 +68,8 @@ struct Connection {
     /// The bytes of what waits: input, output and queued commands.
     counted: Counted,
     /// The exclusion of others by a transaction, and the changes that they are told of behind it.
-    excluding: Option<(Excluding, Effects)>,
+    /// In a box: a connection that waits has none.
+    excluding: Option<Box<(Excluding, Effects)>>,
 }
 
 impl Connection {

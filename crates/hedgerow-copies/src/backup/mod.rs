@@ -158,7 +158,7 @@ impl Repository {
         let clock = &*self.environment.clock;
         let mut stream = Stream::new(clock, options.bytes_per_second, total_bytes, go_on);
         let mut files = vec![self.store_bytes(Path::new("MANIFEST"), &found.manifest)?];
-        stream.pass(manifest_bytes, 0)?;
+        stream.pass(manifest_bytes, manifest_bytes)?;
         stream.copied(manifest_bytes)?;
         for segment in &found.log {
             files.push(self.store(segment, &mut stream)?);

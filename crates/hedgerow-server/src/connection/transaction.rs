@@ -207,7 +207,7 @@ impl Connection {
         let server = self.session.server.clone();
         while self.excluding.is_none() {
             let excluding = tokio::task::block_in_place(|| server.try_to_exclude());
-            self.excluding = excluding.map(|it| (it, Effects::default()));
+            self.excluding = excluding.map(|it| Box::new((it, Effects::default())));
             if self.excluding.is_none() {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -217,7 +217,8 @@ impl Connection {
     /// Lets others at the data again, and tells them of the changes. Returns true if they wrote.
     async fn include(&mut self) -> bool {
         match self.excluding.take() {
-            Some((excluding, effects)) => {
+            Some(both) => {
+                let (excluding, effects) = *both;
                 drop(excluding);
                 self.session.server.announce(effects).await
             }
@@ -229,8 +230,8 @@ impl Connection {
     /// wrote.
     pub(super) async fn announce(&mut self, effects: Effects) -> bool {
         match &mut self.excluding {
-            Some((_, before)) => {
-                before.append(effects);
+            Some(both) => {
+                both.1.append(effects);
                 false
             }
             None => self.session.server.announce(effects).await,
