@@ -172,38 +172,37 @@ impl Position {
         if !self.is_placed {
             self.step(is_forward)?;
         }
-        let (mut count, mut needs) = (0, 0);
-        let mut put = |key: &[u8], value: &[u8]| {
-            let has_room = room.push_entry(key, value);
-            match has_room {
-                true => count += 1,
-                false => needs = entry_bytes(key, value),
-            }
-            has_room
-        };
         match &mut self.source {
             Source::Ordered(cursor) if is_forward && self.is_on_key => {
-                let (to, mut is_within) = (self.to.as_deref(), true);
-                let is_on_key = cursor.visit(|key, value| {
-                    is_within = to.is_none_or(|to| key < to);
-                    is_within && put(key, value)
+                let to = self.to.as_deref();
+                let found = cursor.visit(|key, value| {
+                    to.is_none_or(|to| key < to) && room.push_entry(key, value)
                 })?;
-                self.is_on_key = is_on_key && is_within;
+                self.placed(found);
             }
             _ => {
                 while self.is_on_key {
-                    let key = self.source.key().unwrap_or_default();
-                    if !put(key, self.source.value()?.unwrap_or_default()) {
+                    let (key, value) = self.entry()?;
+                    if !room.push_entry(key, value) {
                         break;
                     }
                     self.step(is_forward)?;
                 }
             }
         }
-        Ok(match count {
-            0 if self.is_on_key => Filled::Needs(needs),
-            _ => Filled::Entries(count),
+        Ok(match room.entries() {
+            0 if self.is_on_key => {
+                let (key, value) = self.entry()?;
+                Filled::Needs(entry_bytes(key, value))
+            }
+            entries => Filled::Entries(entries),
         })
+    }
+
+    /// The key and the value of the position.
+    fn entry(&self) -> Result<(&[u8], &[u8]), Failure> {
+        let (key, value) = (self.source.key(), self.source.value()?);
+        Ok((key.unwrap_or_default(), value.unwrap_or_default()))
     }
 }
 

@@ -208,6 +208,7 @@ pub struct Buffer(pub *mut c_void, pub usize);
 pub struct Room<'a> {
     at: *mut u8,
     left: usize,
+    entries: usize,
     _lives: PhantomData<&'a mut [u8]>,
 }
 
@@ -217,6 +218,11 @@ impl Room<'_> {
         self.left
     }
 
+    /// The entries that were added.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
     /// Adds bytes. Returns false if there is no room for them.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> bool {
@@ -224,7 +230,7 @@ impl Room<'_> {
             return false;
         }
         // SAFETY: there is room.
-        unsafe { self.copy(bytes) };
+        unsafe { self.copy([bytes]) };
         true
     }
 
@@ -237,23 +243,24 @@ impl Room<'_> {
         }
         let head = key.len() as u64 | (value.len() as u64) << 32;
         // SAFETY: there is room for all three parts.
-        unsafe { self.copy(&head.to_le_bytes()) };
-        // SAFETY: as above.
-        unsafe { self.copy(key) };
-        // SAFETY: as above.
-        unsafe { self.copy(value) };
+        unsafe { self.copy([&head.to_le_bytes(), key, value]) };
+        self.entries += 1;
         true
     }
 
     /// # Safety
-    /// There is room for the bytes.
+    /// There is room for the parts.
     #[inline]
-    unsafe fn copy(&mut self, bytes: &[u8]) {
-        // SAFETY: the buffer has room for them. It is the caller's, so the engine's memory is apart
-        // from it.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at, bytes.len()) };
-        self.at = self.at.wrapping_add(bytes.len());
-        self.left -= bytes.len();
+    unsafe fn copy<const PARTS: usize>(&mut self, parts: [&[u8]; PARTS]) {
+        let mut at = self.at;
+        for part in parts {
+            // SAFETY: the buffer has room for them. It is the caller's, so the engine's memory is
+            // apart from it.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), at, part.len()) };
+            at = at.wrapping_add(part.len());
+        }
+        self.left -= at.addr() - self.at.addr();
+        self.at = at;
     }
 }
 
@@ -277,6 +284,7 @@ impl Foreign for Buffer {
         Ok(Room {
             at: data.cast(),
             left: len,
+            entries: 0,
             _lives: PhantomData,
         })
     }

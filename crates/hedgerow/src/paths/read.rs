@@ -24,7 +24,7 @@ pub use cached::MemoryAnswer;
 pub(crate) use cached::get_if_cached;
 pub(crate) use gets::{Gets, View};
 pub(crate) use neighbours::visit_values;
-pub(crate) use observer::{Observer, RunPlace, Seeing};
+pub(crate) use observer::{Observer, RunPlace, visit_value};
 
 use std::borrow::Cow;
 use std::sync::Arc;

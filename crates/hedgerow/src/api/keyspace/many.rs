@@ -4,7 +4,7 @@ use super::Keyspace;
 use crate::base::error::Result;
 use crate::base::expiry::Moment;
 use crate::base::slice::Slice;
-use crate::paths::read::{self, Seeing, Want};
+use crate::paths::read;
 
 impl Keyspace {
     /// The values of several keys, in the order of `keys`. Each value is as of some moment during
@@ -75,13 +75,9 @@ impl Keyspace {
     /// As [`Keyspace::get`].
     pub fn visit_value(&self, key: impl AsRef<[u8]>, see: impl FnOnce(&[u8])) -> Result<bool> {
         self.check_not_dropped()?;
+        let mut see = Some(see);
+        let mut see_once = |value: &[u8]| see.take().map(|see| see(value)).is_some();
         let state = self.cell.state.load();
-        let (key, mut seeing) = (key.as_ref(), Seeing(Some(see)));
-        let (moment, want) = (Moment::PRESENT, Want::Value);
-        let found = read::get_observed(&self.engine, &state, key, moment, want, &mut seeing)?;
-        if let (Some(value), Some(see)) = (&found, seeing.0) {
-            see(value);
-        }
-        Ok(found.is_some())
+        read::visit_value(&self.engine, &state, key.as_ref(), &mut see_once)
     }
 }

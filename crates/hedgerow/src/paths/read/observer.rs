@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use super::{Want, get_observed};
 use crate::base::entry::{SeqNo, Tag};
+use crate::base::error::Result;
+use crate::base::expiry::Moment;
 use crate::base::page::PageId;
 use crate::group_filter::GroupProbe;
 use crate::table::filter::RunMask;
 use crate::table::{GetState, Lookup, Table};
+use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::memtable::Memtable;
 
 /// Observes the steps of a lookup. `()` ignores them at no cost.
@@ -46,14 +50,31 @@ pub(crate) struct RunPlace {
     pub(crate) run: usize,
 }
 
-/// Sees the value of a lookup in place of a copy of it, once.
-pub(crate) struct Seeing<F>(pub(crate) Option<F>);
+/// Calls `see` with the value of a key at present, where it lies if it can be seen there. The first
+/// call of `see` returns true; another one does nothing. Returns false if the key has no value.
+pub(crate) fn visit_value(
+    engine: &Arc<Engine>,
+    state: &KeyspaceState,
+    user_key: &[u8],
+    see: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<bool> {
+    let (moment, want) = (Moment::PRESENT, Want::Value);
+    let found = get_observed(engine, state, user_key, moment, want, &mut Seeing(see))?;
+    if let Some(value) = &found {
+        see(value);
+    }
+    Ok(found.is_some())
+}
 
-impl<F: FnOnce(&[u8])> Observer for Seeing<F> {
+/// Sees the value of a lookup in place of a copy of it. The function returns true the first time.
+/// It is called by its address, so that the lookup is compiled once, as a part of the engine.
+struct Seeing<'a>(&'a mut dyn FnMut(&[u8]) -> bool);
+
+impl Observer for Seeing<'_> {
     const SEES_VALUES: bool = true;
 
     #[inline]
     fn value(&mut self, value: &[u8]) -> bool {
-        self.0.take().map(|see| see(value)).is_some()
+        (self.0)(value)
     }
 }
