@@ -324,8 +324,8 @@ impl Connection {
             self.session.set_caching(false);
             self.session.select(outcome.db);
             self.session.has_written |= outcome.wrote;
-            let served = server.announce(outcome.effects).await;
-            let synced = server.make_durable(outcome.wrote || served).await;
+            server.announce(outcome.effects).await;
+            let synced = server.make_durable(outcome.wrote).await;
             for reply in &outcome.replies {
                 server.note_error(reply);
                 let reply = synced.as_ref().err().unwrap_or(reply);
@@ -405,8 +405,8 @@ impl Connection {
             Reply::WaitWith(args) => args,
             reply => {
                 self.session.has_written |= outcome.wrote;
-                let served = server.announce(outcome.effects).await;
-                let synced = server.make_durable(outcome.wrote || served).await;
+                server.announce(outcome.effects).await;
+                let synced = server.make_durable(outcome.wrote).await;
                 let reply = synced.err().unwrap_or(reply);
                 server.note_error(&reply);
                 return Ok(reply);

@@ -130,8 +130,7 @@ impl Connection {
         client.is_waiting.store(true, Ordering::Release);
         // Something may have come before the others knew of the waiter.
         if let Some(served) = server.serve(&waiter).await {
-            let written = server.announce(served.effects).await;
-            server.make_durable(served.wrote || written).await.ok();
+            server.announce(served.effects).await;
         }
         let seconds = if seconds > 0.0 { seconds } else { 1e9 };
         let ends = tokio::time::sleep(Duration::from_secs_f64(seconds));

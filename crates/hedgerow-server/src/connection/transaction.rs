@@ -78,9 +78,9 @@ impl Connection {
             true if is_divided => self.run_parts(queue, &|| true).await,
             true => self.run_parts(queue, &is_unchanged).await,
         };
-        let served = self.include().await;
+        self.include().await;
         match ran {
-            Ok((replies, wrote)) => match server.make_durable(wrote || served).await {
+            Ok((replies, wrote)) => match server.make_durable(wrote).await {
                 Ok(()) => Reply::Array(replies),
                 Err(reply) => reply,
             },
@@ -106,9 +106,7 @@ impl Connection {
             let part = (&queue[begin..end], &args[begin..end]);
             wrote |= self.run_part(part, condition, &mut replies).await?;
             if let Some(queued) = queue.get(end) {
-                let (reply, served) = self.run_divider(queued.command, &args[end]).await;
-                wrote |= served;
-                replies.push(reply);
+                replies.push(self.run_divider(queued.command, &args[end]).await);
             }
         }
         Ok((replies, wrote))
@@ -136,7 +134,7 @@ impl Connection {
         }
         self.session.has_written |= outcome.wrote;
         self.session.select(outcome.db);
-        let served = self.announce(outcome.effects).await;
+        self.announce(outcome.effects).await;
         let mut of_data = outcome.replies.into_iter();
         for ((queued, args), refused) in queue.iter().zip(args).zip(refused) {
             replies.push(match (refused, &queued.command.run) {
@@ -145,7 +143,7 @@ impl Connection {
                 _ => of_data.next().unwrap_or(Reply::Null),
             });
         }
-        Ok(outcome.wrote || served)
+        Ok(outcome.wrote)
     }
 
     /// The commands of data of a part that the user may run now, and the errors in the places of
@@ -175,29 +173,28 @@ impl Connection {
         self.session.server.allow_by_role(command)
     }
 
-    /// Runs a command that is not about data. Returns true if others wrote because of it.
-    async fn run_divider(&mut self, command: &Command, args: Args<'_>) -> (Reply, bool) {
+    /// Runs a command that is not about data.
+    async fn run_divider(&mut self, command: &Command, args: Args<'_>) -> Reply {
         if let Err(refused) = self.allow_queued(command, args) {
-            return (refused, false);
+            return refused;
         }
         match command.run {
-            Run::Session(run) => (run(&mut self.session, args), false),
+            Run::Session(run) => run(&mut self.session, args),
             Run::Connection(special) => {
                 // These wait for others, or end what others do.
-                let served = match special {
-                    Special::Save
-                    | Special::Shutdown
-                    | Special::Debug
-                    | Special::ReplicaOf
-                    | Special::Failover => self.include().await,
-                    _ => false,
-                };
-                (Box::pin(self.run_special(special, args)).await, served)
+                if let Special::Save
+                | Special::Shutdown
+                | Special::Debug
+                | Special::ReplicaOf
+                | Special::Failover = special
+                {
+                    self.include().await;
+                }
+                Box::pin(self.run_special(special, args)).await
             }
             _ => {
                 let (name, summary) = (command.name, command.summary);
-                let text = format!("ERR the command '{name}' is refused: {summary}");
-                (error(text), false)
+                error(format!("ERR the command '{name}' is refused: {summary}"))
             }
         }
     }
@@ -214,26 +211,19 @@ impl Connection {
         }
     }
 
-    /// Lets others at the data again, and tells them of the changes. Returns true if they wrote.
-    async fn include(&mut self) -> bool {
-        match self.excluding.take() {
-            Some(both) => {
-                let (excluding, effects) = *both;
-                drop(excluding);
-                self.session.server.announce(effects).await
-            }
-            None => false,
+    /// Lets others at the data again, and tells them of the changes.
+    async fn include(&mut self) {
+        if let Some(both) = self.excluding.take() {
+            let (excluding, effects) = *both;
+            drop(excluding);
+            self.session.server.announce(effects).await;
         }
     }
 
-    /// Tells others of changes: now, or when they are not excluded any more. Returns true if they
-    /// wrote.
-    pub(super) async fn announce(&mut self, effects: Effects) -> bool {
+    /// Tells others of changes: now, or when they are not excluded any more.
+    pub(super) async fn announce(&mut self, effects: Effects) {
         match &mut self.excluding {
-            Some(both) => {
-                both.1.append(effects);
-                false
-            }
+            Some(both) => both.1.append(effects),
             None => self.session.server.announce(effects).await,
         }
     }

@@ -10,9 +10,9 @@ use crate::server::Server;
 use crate::store::Effects;
 
 impl Server {
-    /// Tells everybody of committed changes: listeners, and those who wait for keys.
-    pub(crate) async fn announce(&self, mut effects: Effects) -> bool {
-        let mut wrote = false;
+    /// Tells everybody of committed changes: listeners, and those who wait for keys. What those
+    /// write is durable as the reply to them asks for.
+    pub(crate) async fn announce(&self, mut effects: Effects) {
         loop {
             if std::mem::take(&mut effects.flushed) {
                 self.tracking.tell_all(&self.clients);
@@ -36,12 +36,11 @@ impl Server {
                 self.send(&message);
             }
             if effects.ready.is_empty() || self.waiters.count() == 0 {
-                return wrote;
+                return;
             }
             let key = effects.ready.remove(0);
             for waiter in self.waiters.of(&key) {
                 if let Some(served) = self.serve(&waiter).await {
-                    wrote |= served.wrote;
                     // An element that was moved to another key is for those who wait there.
                     effects.append(served.effects);
                 }
