@@ -29,9 +29,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let database = &arguments.database;
-    let builder = database.existing()?;
     database.refuse_inside(&arguments.destination, "a checkpoint")?;
-    let db = builder.create_if_missing(false).open()?;
+    let db = database.open_to_write()?;
     let wheel = waiting("copying");
     db.checkpoint(&arguments.destination)?;
     wheel.finish_and_clear();
