@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import re
 import sys
 import threading
 import time
@@ -69,6 +71,16 @@ assert value("hedgerow_server_keys", "hedgerow_server_keys", db="0") == r.dbsize
 assert value("hedgerow_server_clients", "hedgerow_server_clients") == 1
 assert value("hedgerow_puts", "hedgerow_puts_total") > 0
 assert value("hedgerow_memory_bytes", "hedgerow_memory_bytes", part="memtables") > 0
+
+# What the dashboard and the rules name is there; the link to a primary at replicas alone, how far they are
+# behind at primaries of one.
+exported = {sample.name for family in families.values() for sample in family.samples}
+exported |= {"hedgerow_server_primary_link_up", "hedgerow_server_replica_lag_operations"}
+packaging = pathlib.Path(__file__).parents[3] / "packaging" / "monitoring"
+json.loads((packaging / "grafana.json").read_text())
+for file in packaging.iterdir():
+    named = set(re.findall("hedgerow_[a-z_0-9]+", file.read_text())) - {"hedgerow_master_link_error"}
+    assert len(named) > 8 and not named - exported, (file.name, named - exported)
 
 # ---- the data of the page ----
 kind, text = read("/status.json")
