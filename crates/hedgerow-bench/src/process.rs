@@ -11,6 +11,15 @@ pub fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
+/// The time that the hypervisor took from all processors since the system began, in hundredths of a
+/// second.
+pub(crate) fn stolen_time() -> Option<Duration> {
+    let text = text("/proc/stat".as_ref())?;
+    // `cpu user nice system idle iowait irq softirq steal ...`
+    let ticks: u64 = text.split_whitespace().nth(8)?.parse().ok()?;
+    Some(Duration::from_millis(ticks * 10))
+}
+
 /// The processor time of running threads whose names begin with `prefix`.
 pub fn cpu_time_of_threads(prefix: &str) -> Option<Duration> {
     let mut ns = 0;
@@ -86,6 +95,7 @@ mod tests {
     fn a_process_has_used_time_and_memory() {
         assert!(cpu_time() > Duration::ZERO);
         if cfg!(target_os = "linux") {
+            assert!(stolen_time().is_some());
             assert!(resident_bytes().is_some_and(|bytes| bytes > 1 << 16));
         }
     }

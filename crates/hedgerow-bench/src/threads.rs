@@ -11,6 +11,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::latency::Latency;
+use crate::process;
 use crate::store::Result;
 
 /// One thread's part of a workload.
@@ -61,6 +62,19 @@ pub(crate) struct Done {
 
 /// The interval between two progress reports of a thread.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// Calls of at least this time are held against what the hypervisor took.
+const LONG: Duration = Duration::from_millis(4);
+
+/// What the hypervisor took from all processors since the last look.
+struct Stolen(Option<Duration>);
+
+impl Stolen {
+    fn look(&mut self) -> Option<Duration> {
+        let before = std::mem::replace(&mut self.0, process::stolen_time());
+        Some(self.0?.saturating_sub(before?))
+    }
+}
 
 struct Part {
     began: Instant,
@@ -129,7 +143,7 @@ fn measure(
     advanced: &(dyn Fn(u64) + Sync),
     stop: &AtomicBool,
 ) -> Result<Part> {
-    let mut latency = Latency::new();
+    let (mut latency, mut stolen) = (Latency::new(), Stolen(process::stolen_time()));
     let began = Instant::now();
     let (mut last, mut told) = (began, began);
     let (mut place, mut told_place) = (places.start, places.start);
@@ -138,11 +152,15 @@ fn measure(
         client.call(place, count)?;
         place += count;
         let now = Instant::now();
-        latency.record(now - last);
+        if latency.record(now - last) && now - last >= LONG {
+            // The last look is at most a call and an interval of progress ago.
+            latency.note_stolen(stolen.look());
+        }
         last = now;
         if now - told >= PROGRESS_EVERY {
             advanced(place - told_place);
             (told, told_place) = (now, place);
+            stolen.look();
         }
     }
     client.finish()?;
