@@ -24,14 +24,13 @@ use crate::pubsub::Kind;
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::store::{
-    Databases, Effects, Held, Mode, Room, Stop, Stripes, Txn, Wanted, engine_error,
+    Databases, Effects, Held, Mode, Room, Sizes, Stop, Stripes, Txn, WANTED_MAX, Wanted,
+    engine_error,
 };
 
 /// The rounds of reads after which a command runs where it may wait for the device itself: the
 /// pages do not stay in memory long enough.
 const ROUNDS_MAX: u32 = 3;
-/// The keys that are read together.
-const WANTED_MAX: usize = 256;
 
 /// A command with its arguments.
 #[derive(Clone, Copy)]
@@ -404,9 +403,20 @@ async fn back_off(tries: u32) {
     }
 }
 
-/// Reads keys, so that their pages are in memory. The reads of a keyspace overlap.
+/// Reads keys, so that their pages are in memory: in parts, and not those behind many bytes. What
+/// is missing then is asked for again.
 async fn read(wanted: Vec<Wanted>) {
-    let mut by_keyspace: BTreeMap<String, (Keyspace, Vec<Vec<u8>>)> = BTreeMap::new();
+    let (mut sizes, mut left) = (Sizes::default(), &wanted[..]);
+    while !left.is_empty() && !sizes.are_many() {
+        let (part, behind) = sizes.next(left);
+        read_together(part, &mut sizes).await;
+        left = behind;
+    }
+}
+
+/// Reads some keys. The reads of a keyspace overlap.
+async fn read_together(wanted: &[Wanted], sizes: &mut Sizes) {
+    let mut by_keyspace: BTreeMap<String, (&Keyspace, Vec<&[u8]>)> = BTreeMap::new();
     for (keyspace, key) in wanted {
         let of_keyspace = by_keyspace.entry(keyspace.name());
         of_keyspace
@@ -419,7 +429,8 @@ async fn read(wanted: Vec<Wanted>) {
         .map(|(keyspace, keys)| keyspace.multi_get_async(keys));
     for pending in pending.collect::<Vec<_>>() {
         // An error comes again when the command reads the key.
-        let _ = pending.await;
+        let values = pending.await.unwrap_or_default();
+        values.iter().for_each(|it| sizes.note(it.as_ref()));
     }
 }
 

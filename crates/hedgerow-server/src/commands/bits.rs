@@ -4,7 +4,7 @@ use super::Args;
 use super::arguments::{Options, integer, is, slice};
 use super::strings::{STRING_BYTES_MAX, bytes, store, string};
 use crate::resp::Reply;
-use crate::store::{Answer, Entry, Kind, Stop, Txn};
+use crate::store::{Answer, Stop, Txn};
 
 fn offset(argument: &[u8], width: u64) -> Answer<u64> {
     let wrong = || Stop::reply("ERR bit offset is not an integer or out of range");
@@ -156,22 +156,20 @@ pub(super) fn bitop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             "ERR BITOP NOT must be called with a single source key.",
         ));
     }
-    let entries = txn.lookup_all(&args[3..])?;
-    let wrong = |it: &Entry| it.meta().is_some_and(|meta| meta.kind != Kind::String);
-    if entries.iter().any(wrong) {
-        return Err(Stop::wrong_type());
+    txn.prefetch(&args[3..])?;
+    let mut combined = bytes(&string(txn, args[3])?).to_vec();
+    if is_not {
+        combined.iter_mut().for_each(|it| *it = combine(*it, 0));
     }
-    let values: Vec<&[u8]> = entries.iter().map(bytes).collect();
-    let length = values.iter().map(|it| it.len()).max().unwrap_or(0);
-    let byte = |value: &[u8], at: usize| value.get(at).copied().unwrap_or(0);
-    let combined = (0..length).map(|at| match is_not {
-        true => combine(byte(values[0], at), 0),
-        false => {
-            let bytes = values.iter().map(|value| byte(value, at));
-            bytes.reduce(combine).unwrap_or(0)
-        }
-    });
-    let combined: Vec<u8> = combined.collect();
+    for key in &args[4..] {
+        let entry = string(txn, key)?;
+        let value = bytes(&entry);
+        combined.resize(combined.len().max(value.len()), 0);
+        let others = value.iter().chain(std::iter::repeat(&0));
+        let both = combined.iter_mut().zip(others);
+        both.for_each(|(it, other)| *it = combine(*it, *other));
+    }
+    let length = combined.len();
     let mut target = txn.lookup(args[2])?;
     if combined.is_empty() {
         txn.del(&mut target)?;

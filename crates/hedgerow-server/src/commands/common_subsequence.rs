@@ -59,7 +59,7 @@ impl Form {
 
 pub(super) fn lcs(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let form = Form::parse(&args[3..])?;
-    let entries = txn.lookup_all(&args[1..3])?;
+    let entries = txn.lookup_all(&args[1..3], Ok)?;
     if entries
         .iter()
         .any(|it| it.meta().is_some_and(Meta::is_collection))

@@ -158,7 +158,7 @@ impl Changed {
     /// Asks for several fields together, so that they are in memory when they are read one by one.
     pub(super) fn prefetch(&self, txn: &mut Txn<'_>, names: Args<'_>) -> Answer<()> {
         if self.entry.exists() && names.len() > 1 {
-            super::hashes::fields(txn, &self.meta, names)?;
+            super::hashes::fields(txn, &self.meta, names, |_| Ok(()))?;
         }
         Ok(())
     }

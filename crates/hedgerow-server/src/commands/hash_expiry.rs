@@ -186,16 +186,15 @@ pub(super) fn hpexpiretime(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 fn times(txn: &mut Txn<'_>, args: Args<'_>, unit: impl Fn(u64) -> u64) -> Answer<Reply> {
     let names = names(args, 2, NOT_POSITIVE)?;
     let entry = txn.lookup_kind(args[1], Kind::Hash)?;
-    let found = match entry.meta() {
-        Some(meta) => hashes::fields(txn, meta, names)?,
-        None => vec![None; names.len()],
-    };
-    let codes = found.iter().map(|field| match field {
+    let code = |found: Option<Field>| match found {
         None => NO_FIELD,
         Some(field) if field.expires == 0 => NO_TIME,
         Some(field) => unit(field.expires) as i64,
-    });
-    Ok(numbers(codes.collect()))
+    };
+    Ok(numbers(match entry.meta() {
+        Some(meta) => hashes::fields(txn, meta, names, |found| Ok(code(found)))?,
+        None => vec![NO_FIELD; names.len()],
+    }))
 }
 
 // ---- values and times together ----

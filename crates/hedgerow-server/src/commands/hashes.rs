@@ -7,7 +7,7 @@ use super::arguments::{float, integer, is, random_options};
 use super::fields::{Changed, Field, live_pair};
 use super::scan::{DRAWN_FROM, random_element};
 use crate::number;
-use crate::resp::Reply;
+use crate::resp::{Reply, bulk_bytes};
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn, elements};
 use hedgerow::Slice;
 
@@ -39,23 +39,22 @@ pub(super) fn field(txn: &mut Txn<'_>, meta: &Meta, name: &[u8]) -> Answer<Optio
     Ok(stored(txn, meta, name)?.filter(|it| it.is_live(now)))
 }
 
-/// Several fields; in memory mode all that are missing are asked for together.
-pub(super) fn fields(
+/// What is kept of several fields; in memory mode all that are missing are asked for together.
+pub(super) fn fields<T>(
     txn: &mut Txn<'_>,
     meta: &Meta,
     names: Args<'_>,
-) -> Answer<Vec<Option<Field>>> {
+    mut kept: impl FnMut(Option<Field>) -> Answer<T>,
+) -> Answer<Vec<T>> {
     let keys: Vec<_> = names
         .iter()
         .map(|it| element_key(txn, meta.version, it))
         .collect();
     let (db, now) = (txn.db, txn.now);
-    let stored = txn.get_all(db, Space::Elements, &keys)?.into_iter();
-    let decoded = stored.map(|it| {
-        let field = it.map(Field::decode).transpose()?;
-        Ok(field.filter(|it| it.is_live(now)))
-    });
-    decoded.collect()
+    txn.get_all((db, Space::Elements), &keys, |stored| {
+        let field = stored.map(Field::decode).transpose()?;
+        kept(field.filter(|it| it.is_live(now)))
+    })
 }
 
 /// All fields that have not expired, with their names, in the order of hashes.
@@ -130,14 +129,16 @@ pub(super) fn hget(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 
 pub(super) fn hmget(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let entry = hash(txn, args[1])?;
-    let found = match entry.meta() {
-        Some(meta) => fields(txn, meta, &args[2..])?,
-        None => vec![None; args.len() - 2],
+    let Some(meta) = entry.meta() else {
+        return Ok(Reply::Array(vec![Reply::Null; args.len() - 2]));
     };
-    let values = found
-        .iter()
-        .map(|it| it.as_ref().map_or(Reply::Null, Field::reply));
-    Ok(Reply::Array(values.collect()))
+    let mut room = txn.room;
+    let values = fields(txn, meta, &args[2..], |found| {
+        let value = found.map_or(Reply::Null, |it| it.reply());
+        room.take(value.bytes())?;
+        Ok(value)
+    });
+    Ok(Reply::Array(values?))
 }
 
 pub(super) fn hdel(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -258,99 +259,114 @@ fn change<T>(
 pub(super) fn hrandfield(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let (count, with_values) = random_options(args, "WITHVALUES")?;
     let entry = hash(txn, args[1])?;
-    let picked = random_fields(txn, &entry, count)?;
-    let Some(_) = count else {
-        let name = picked.first().map(|(key, _)| name_of(key).to_vec());
-        return Ok(Reply::bulk_or_null(name));
+    let (now, resp3) = (txn.now, txn.resp3);
+    let part = |key: Slice, stored: Slice| {
+        let field = Field::decode(stored)?;
+        let value = with_values.then(|| field.reply());
+        let name = Reply::bulk(name_of(&key));
+        Ok(field.is_live(now).then_some((name, value)))
     };
-    let (resp3, mut room) = (txn.resp3, txn.room);
-    let mut replies = Vec::new();
-    for (key, value) in &picked {
-        let name = Reply::bulk(name_of(key));
-        room.take(name.bytes())?;
-        match (with_values, resp3) {
-            (false, _) => replies.push(name),
-            (true, false) => replies.extend([name, value.reply()]),
-            (true, true) => replies.push(Reply::Array(vec![name, value.reply()])),
-        }
+    let bytes = |(name, value): &(Reply, Option<Reply>)| {
+        name.bytes() + value.as_ref().map_or(0, Reply::bytes)
+    };
+    let mut found = random_elements(txn, &entry, count, (part, bytes))?;
+    if count.is_none() {
+        return Ok(found.pop().map_or(Reply::Null, |it| it.0));
     }
-    Ok(Reply::Array(replies))
+    let parts = found
+        .into_iter()
+        .flat_map(|(name, value)| match (value, resp3) {
+            (Some(value), true) => [Some(Reply::Array(vec![name, value])), None],
+            (value, _) => [Some(name), value],
+        });
+    Ok(Reply::Array(parts.flatten().collect()))
 }
 
-/// Random fields that have not expired.
-fn random_fields(
+/// Random elements of a hash, set or sorted set, as long as there is room: what `part` makes of
+/// them, with their bytes; it leaves out what has expired. `None` means one; a negative count
+/// allows the same element several times. Few of many are drawn one by one; else all are walked
+/// over.
+pub(super) fn random_elements<T: Clone>(
     txn: &mut Txn<'_>,
     entry: &Entry,
     count: Option<i64>,
-) -> Answer<Vec<(Slice, Field)>> {
-    let now = txn.now;
-    match entry.meta().filter(|meta| meta.expiring.count > 0).cloned() {
-        // Some of those that were drawn may have expired.
-        Some(meta) => {
-            check_draws(txn, count)?;
-            let live: Vec<_> = all(txn, &meta)?.collect::<Answer<_>>()?;
-            Ok(drawn(live, count.unwrap_or(1)))
-        }
-        None => {
-            let picked = random_elements(txn, entry, count)?.into_iter();
-            picked.filter_map(|it| live_pair(Ok(it), now)).collect()
-        }
-    }
-}
-
-/// Random elements of a hash, set or sorted set. `None` means one; a negative count allows the
-/// same element several times. Few of many are drawn one by one; else all are walked over.
-pub(super) fn random_elements(
-    txn: &mut Txn<'_>,
-    entry: &Entry,
-    count: Option<i64>,
-) -> Answer<Vec<(Slice, Slice)>> {
-    let Some(meta) = entry.meta().cloned() else {
+    (part, bytes): (
+        impl Fn(Slice, Slice) -> Answer<Option<T>>,
+        impl Fn(&T) -> usize,
+    ),
+) -> Answer<Vec<T>> {
+    let Some(meta) = entry.meta() else {
         return Ok(Vec::new());
     };
-    check_draws(txn, count)?;
-    let (prefix, end) = (meta.version.to_be_bytes(), elements(meta.version).end);
-    let one = |txn: &mut Txn<'_>| random_element(txn, Space::Elements, &prefix, end.clone());
     let (wanted, near) = (count.map_or(1, i64::unsigned_abs), DRAWN_FROM as u64);
-    match count {
-        Some(0) => Ok(Vec::new()),
-        None => Ok(one(txn)?.into_iter().collect()),
-        Some(count) if wanted.saturating_mul(near) < meta.count => {
-            txn.may_walk(wanted * near)?;
-            let (mut drawn, mut keys) = (Vec::new(), HashSet::new());
-            // Enough tries for different ones, even if the count is wrong.
-            for _ in 0..wanted * 8 {
-                let Some(element) = one(txn)? else { break };
-                if count < 0 || keys.insert(element.0.clone()) {
-                    drawn.push(element);
-                }
-                if drawn.len() as u64 == wanted {
-                    break;
-                }
-            }
-            Ok(drawn)
+    let repeats = count.is_some_and(|it| it < 0);
+    if repeats {
+        txn.room.check_draws(wanted)?;
+    }
+    let are_few = count.is_none() || wanted.saturating_mul(near) < meta.count;
+    // Some of those that were drawn may have expired.
+    if !are_few || meta.expiring.count > 0 {
+        return drawn(txn, meta, (wanted, repeats), (part, bytes));
+    }
+    let (prefix, end) = (meta.version.to_be_bytes(), elements(meta.version).end);
+    let (mut found, mut keys, mut room) = (Vec::new(), HashSet::new(), txn.room);
+    txn.may_walk(wanted * near)?;
+    // Enough tries for different ones, even if the count is wrong.
+    for _ in 0..wanted * 8 {
+        let Some((key, stored)) = random_element(txn, Space::Elements, &prefix, end.clone())?
+        else {
+            break;
+        };
+        if repeats || keys.insert(key.clone()) {
+            let element = part(key, stored)?;
+            room.take(element.as_ref().map_or(0, &bytes))?;
+            found.extend(element);
         }
-        Some(count) => {
-            let db = txn.db;
-            let all = txn.scan(db, Space::Elements, elements(meta.version), meta.count)?;
-            Ok(drawn(all.collect::<Answer<_>>()?, count))
+        if found.len() as u64 == wanted {
+            break;
         }
     }
+    Ok(found)
 }
 
-/// Refuses a negative count that asks for more than a reply may take.
-fn check_draws(txn: &Txn<'_>, count: Option<i64>) -> Answer<()> {
-    let repeated = count.filter(|it| *it < 0);
-    txn.room.check_draws(repeated.map_or(0, i64::unsigned_abs))
-}
-
-/// So many of these; a negative count allows the same one several times.
-fn drawn<T: Clone>(mut all: Vec<T>, count: i64) -> Vec<T> {
-    if count > 0 || all.is_empty() {
-        fastrand::shuffle(&mut all);
-        all.truncate(count.unsigned_abs() as usize);
-        return all;
+/// Random elements of all, by their places, which are drawn first.
+fn drawn<T: Clone>(
+    txn: &mut Txn<'_>,
+    meta: &Meta,
+    (wanted, repeats): (u64, bool),
+    (part, bytes): (
+        impl Fn(Slice, Slice) -> Answer<Option<T>>,
+        impl Fn(&T) -> usize,
+    ),
+) -> Answer<Vec<T>> {
+    let walk = |txn: &mut Txn<'_>| {
+        let all = txn.scan(txn.db, Space::Elements, elements(meta.version), meta.count)?;
+        let part = |(key, stored)| part(key, stored);
+        Ok::<_, Stop>(all.filter_map(move |pair| pair.and_then(part).transpose()))
+    };
+    let count = match meta.expiring.count {
+        0 => meta.count,
+        _ => walk(txn)?.try_fold(0, |count, item| item.map(|_| count + 1))?,
+    };
+    let (mut room, mut least) = (txn.room, txn.room);
+    least.take(wanted.min(count) as usize * bulk_bytes(0))?;
+    let mut places: Vec<u64> = match repeats {
+        false => fastrand::choose_multiple(0..count, wanted.min(count) as usize),
+        true if count == 0 => Vec::new(),
+        true => (0..wanted).map(|_| fastrand::u64(..count)).collect(),
+    };
+    places.sort_unstable();
+    let (mut found, mut places) = (Vec::new(), places.into_iter().peekable());
+    for (place, element) in (0..).zip(walk(txn)?) {
+        let element = element?;
+        while places.next_if_eq(&place).is_some() {
+            room.take(bytes(&element))?;
+            found.push(element.clone());
+        }
+        if places.peek().is_none() {
+            break;
+        }
     }
-    let picks = (0..count.unsigned_abs()).map(|_| all[fastrand::usize(..all.len())].clone());
-    picks.collect()
+    fastrand::shuffle(&mut found);
+    Ok(found)
 }

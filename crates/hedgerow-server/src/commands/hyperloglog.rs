@@ -278,7 +278,7 @@ pub(super) fn pfcount(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 
 /// The registers of all keys together.
 fn merged(txn: &mut Txn<'_>, keys: &[&[u8]]) -> Answer<Registers> {
-    txn.lookup_all(keys)?;
+    txn.prefetch(keys)?;
     let mut merged = Registers::new();
     for key in keys {
         let entry = string(txn, key)?;

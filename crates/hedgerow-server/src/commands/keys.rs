@@ -8,7 +8,7 @@ use crate::store::{Answer, DATABASES, Entry, Kind, Meta, Space, Stop, Txn, eleme
 
 pub(super) fn del(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     if args.len() > 2 {
-        txn.lookup_all(&args[1..])?;
+        txn.prefetch(&args[1..])?;
     }
     let mut removed = 0;
     for key in &args[1..] {
@@ -20,10 +20,8 @@ pub(super) fn del(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 }
 
 pub(super) fn exists(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let entries = txn.lookup_all(&args[1..])?;
-    Ok(Reply::count(
-        entries.iter().filter(|it| it.exists()).count(),
-    ))
+    let found = txn.lookup_all(&args[1..], |it| Ok(it.exists()))?;
+    Ok(Reply::count(found.iter().filter(|it| **it).count()))
 }
 
 pub(super) fn kind(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -45,7 +43,7 @@ pub(super) fn renamenx(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 
 /// Gives the elements to another key: constant time.
 fn rename_to(txn: &mut Txn<'_>, args: Args<'_>, replaces: bool) -> Answer<bool> {
-    txn.lookup_all(&args[1..])?;
+    txn.prefetch(&args[1..])?;
     let mut from = txn.lookup(args[1])?;
     if !from.exists() {
         return Err(Stop::reply("ERR no such key"));

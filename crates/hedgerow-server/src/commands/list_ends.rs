@@ -3,10 +3,10 @@
 
 use super::Args;
 use super::arguments::{count, is};
-use super::lists::{element, list, place_key, put, range};
+use super::lists::{element, list, place_key, put, walk};
 use super::sets::pop_words;
 use super::waiting::{or_wait, timeout};
-use crate::resp::Reply;
+use crate::resp::{Reply, bulk_bytes};
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn};
 use hedgerow::Slice;
 
@@ -131,9 +131,11 @@ fn pop_count(txn: &mut Txn<'_>, entry: &mut Entry, end: End, wanted: usize) -> A
         return Ok(Vec::new());
     }
     txn.event(entry, b'l', pop_event(end));
+    let bytes = |it: &Slice| bulk_bytes(it.len());
     if count == meta.count && count > 1 {
         // The whole list goes, at the cost of one key.
-        let mut popped = range(txn, &meta, 0..=count - 1)?;
+        let all = walk(txn, &meta, 0..=count - 1)?;
+        let mut popped = txn.room.collect(all, bytes)?;
         if end == End::Right {
             popped.reverse();
         }
@@ -141,8 +143,8 @@ fn pop_count(txn: &mut Txn<'_>, entry: &mut Entry, end: End, wanted: usize) -> A
         return Ok(popped);
     }
     txn.may_walk(count)?;
-    let popped = (0..count).map(|_| pop(txn, &mut meta, end));
-    let popped = popped.collect::<Answer<_>>()?;
+    let (room, popped) = (txn.room, (0..count).map(|_| pop(txn, &mut meta, end)));
+    let popped = room.collect(popped, bytes)?;
     txn.store_or_remove(entry, meta)?;
     Ok(popped)
 }

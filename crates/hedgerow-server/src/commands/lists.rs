@@ -30,7 +30,7 @@ pub(super) fn put(txn: &mut Txn<'_>, meta: &Meta, index: u64, value: &[u8]) -> A
     txn.put(db, Space::Ordered, &place_key(meta, index), value)
 }
 
-/// The elements of these indexes.
+/// The elements of these indexes together.
 pub(super) fn range(
     txn: &mut Txn<'_>,
     meta: &Meta,
@@ -39,7 +39,8 @@ pub(super) fn range(
     walk(txn, meta, indexes)?.collect()
 }
 
-fn walk(
+/// The elements of these indexes, one after the other.
+pub(super) fn walk(
     txn: &mut Txn<'_>,
     meta: &Meta,
     indexes: std::ops::RangeInclusive<u64>,

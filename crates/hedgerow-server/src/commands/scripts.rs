@@ -158,7 +158,7 @@ fn run_in_machine(
     run: impl FnOnce(&mut Machine, &mut Calls<'_, '_>, &Arc<Watch>) -> Ended,
 ) -> Answer<Reply> {
     // A script will most likely read its keys, so they are read together.
-    if let Err(Stop::Read) = txn.lookup_all(keys) {
+    if let Err(Stop::Read) = txn.prefetch(keys) {
         return Err(Stop::Read);
     }
     let databases = txn.databases();

@@ -7,9 +7,8 @@ use super::arguments::{Options, count, integer, is};
 use super::hashes::{element_key, name_of, random_elements, store_count};
 use crate::number;
 use crate::resp::{Reply, bulk_bytes};
-use crate::store::{Answer, Entry, Kind, Meta, Room, Space, Stop, Txn, elements};
-
-type Members = BTreeSet<Vec<u8>>;
+use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn, elements};
+use hedgerow::Slice;
 
 fn set(txn: &mut Txn<'_>, key: &[u8]) -> Answer<Entry> {
     txn.lookup_kind(key, Kind::Set)
@@ -21,23 +20,30 @@ fn is_member(txn: &mut Txn<'_>, meta: &Meta, member: &[u8]) -> Answer<bool> {
     Ok(txn.get(db, Space::Elements, &key)?.is_some())
 }
 
-/// All members, as long as there is room.
-fn members(txn: &mut Txn<'_>, meta: &Meta, room: Room) -> Answer<Vec<Vec<u8>>> {
+/// All members, one after the other.
+pub(super) fn walk(
+    txn: &mut Txn<'_>,
+    meta: &Meta,
+) -> Answer<impl Iterator<Item = Answer<Vec<u8>>> + use<>> {
     let db = txn.db;
     let all = txn.scan(db, Space::Elements, elements(meta.version), meta.count)?;
-    let names = all.map(|item| Ok(name_of(&item?.0).to_vec()));
-    room.collect(names, |name| bulk_bytes(name.len()))
+    Ok(all.map(|item| Ok(name_of(&item?.0).to_vec())))
+}
+
+/// All members, as long as there is room.
+fn members(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Vec<Vec<u8>>> {
+    let names = walk(txn, meta)?;
+    txn.room.collect(names, |name| bulk_bytes(name.len()))
 }
 
 /// Asks for several members together.
-fn prefetch(txn: &mut Txn<'_>, meta: &Meta, names: Args<'_>) -> Answer<Vec<bool>> {
+fn prefetch(txn: &mut Txn<'_>, meta: &Meta, names: &[impl AsRef<[u8]>]) -> Answer<Vec<bool>> {
     let keys: Vec<_> = names
         .iter()
-        .map(|it| element_key(txn, meta.version, it))
+        .map(|it| element_key(txn, meta.version, it.as_ref()))
         .collect();
     let db = txn.db;
-    let found = txn.get_all(db, Space::Elements, &keys)?;
-    Ok(found.iter().map(Option::is_some).collect())
+    txn.get_all((db, Space::Elements), &keys, |found| Ok(found.is_some()))
 }
 
 pub(super) fn sadd(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -113,7 +119,7 @@ pub(super) fn smismember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 pub(super) fn smembers(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let entry = set(txn, args[1])?;
     let found = match entry.meta() {
-        Some(meta) => members(txn, meta, txn.room)?,
+        Some(meta) => members(txn, meta)?,
         None => Vec::new(),
     };
     Ok(reply(found))
@@ -164,12 +170,12 @@ pub(super) fn srandmember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         return Err(Stop::reply("ERR value is out of range"));
     }
     let entry = set(txn, args[1])?;
-    let picked = random_elements(txn, &entry, count)?;
-    let mut names = picked.iter().map(|(key, _)| Ok(Reply::bulk(name_of(key))));
-    match count {
-        None => names.next().unwrap_or(Ok(Reply::Null)),
-        Some(_) => Ok(Reply::Array(txn.room.replies(names)?)),
-    }
+    let name = |key: Slice, _| Ok(Some(Reply::bulk(name_of(&key))));
+    let mut names = random_elements(txn, &entry, count, (name, Reply::bytes))?;
+    Ok(match count {
+        None => names.pop().unwrap_or(Reply::Null),
+        Some(_) => Reply::Array(names),
+    })
 }
 
 pub(super) fn spop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -181,27 +187,26 @@ pub(super) fn spop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(mut meta) = entry.meta().cloned() else {
         return Ok(wanted.map_or(Reply::Null, |_| reply(Vec::new())));
     };
-    let picked = match wanted {
-        Some(wanted) if wanted as u64 >= meta.count => {
-            let all = members(txn, &meta, txn.room)?;
-            txn.event(&entry, b's', "spop");
-            txn.del(&mut entry)?;
-            return Ok(reply(all));
-        }
-        Some(wanted) => random_elements(txn, &entry, Some(wanted as i64))?,
-        None => random_elements(txn, &entry, None)?,
-    };
+    if wanted.is_some_and(|it| it as u64 >= meta.count) {
+        let all = members(txn, &meta)?;
+        txn.event(&entry, b's', "spop");
+        txn.del(&mut entry)?;
+        return Ok(reply(all));
+    }
+    let count = wanted.map(|it| it as i64);
+    let bytes = |key: &Slice| bulk_bytes(name_of(key).len());
+    let picked = random_elements(txn, &entry, count, (|key, _| Ok(Some(key)), bytes))?;
     if picked.is_empty() {
         return Ok(reply(Vec::new()));
     }
     let db = txn.db;
-    for (key, _) in &picked {
+    for key in &picked {
         txn.delete(db, Space::Elements, key)?;
     }
     meta.count -= picked.len() as u64;
     txn.event(&entry, b's', "spop");
     txn.store_or_remove(&mut entry, meta)?;
-    let mut names = picked.iter().map(|(key, _)| name_of(key).to_vec());
+    let mut names = picked.iter().map(|key| name_of(key).to_vec());
     Ok(match wanted {
         None => Reply::bulk_or_null(names.next()),
         Some(_) => reply(names),
@@ -215,90 +220,77 @@ enum Combine {
     Difference,
 }
 
-/// The members of the combination of several sets.
-fn combined(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine, limit: usize) -> Answer<Members> {
-    let entries = txn.lookup_all(keys)?;
-    let wrong = |it: &Entry| it.meta().is_some_and(|meta| meta.kind != Kind::Set);
-    if entries.iter().any(wrong) {
-        return Err(Stop::wrong_type());
+/// The members of the first set that are looked for in the others together. Each takes 64 KiB at
+/// most.
+pub(super) const PART: usize = 128;
+
+/// Hands over the members of the combination of several sets, until `keep` wants no more. Those of
+/// a union come once for each set that has them.
+fn combine(
+    txn: &mut Txn<'_>,
+    keys: Args<'_>,
+    how: Combine,
+    mut keep: impl FnMut(&mut Txn<'_>, Vec<u8>) -> Answer<bool>,
+) -> Answer<()> {
+    let mut metas = txn.lookup_all(keys, |it| match it.meta() {
+        Some(meta) if meta.kind != Kind::Set => Err(Stop::wrong_type()),
+        meta => Ok(meta.cloned()),
+    })?;
+    if how == Combine::Union {
+        for meta in metas.iter().flatten() {
+            for name in walk(txn, meta)? {
+                keep(txn, name?)?;
+            }
+        }
+        return Ok(());
     }
-    let metas: Vec<_> = entries.iter().map(|it| it.meta().cloned()).collect();
-    match how {
-        Combine::Union => {
-            let mut all = Members::new();
-            for meta in metas.iter().flatten() {
-                all.extend(members(txn, meta, Room::ENDLESS)?);
-            }
-            Ok(all)
+    if how == Combine::Intersection {
+        metas.sort_by_key(|it| it.as_ref().map_or(0, |meta| meta.count));
+    }
+    let Some((Some(first), others)) = metas.split_first() else {
+        return Ok(());
+    };
+    let mut names = walk(txn, first)?;
+    loop {
+        let part = names.by_ref().take(PART);
+        let mut part = part.collect::<Answer<Vec<_>>>()?;
+        if part.is_empty() {
+            return Ok(());
         }
-        Combine::Difference => {
-            let Some(first) = &metas[0] else {
-                return Ok(Members::new());
-            };
-            let mut left: Members = members(txn, first, Room::ENDLESS)?.into_iter().collect();
-            for meta in metas[1..].iter().flatten() {
-                keep(txn, &mut left, meta, false)?;
-            }
-            Ok(left)
+        for meta in others.iter().flatten() {
+            let mut found = prefetch(txn, meta, &part)?.into_iter();
+            part.retain(|_| found.next() == Some(how == Combine::Intersection));
         }
-        Combine::Intersection => {
-            let Some(mut metas) = metas.into_iter().collect::<Option<Vec<_>>>() else {
-                return Ok(Members::new());
-            };
-            metas.sort_by_key(|meta| meta.count);
-            let mut left: Members = members(txn, &metas[0], Room::ENDLESS)?
-                .into_iter()
-                .collect();
-            for meta in &metas[1..] {
-                keep(txn, &mut left, meta, true)?;
+        for name in part {
+            if !keep(txn, name)? {
+                return Ok(());
             }
-            while left.len() > limit {
-                left.pop_last();
-            }
-            Ok(left)
         }
     }
 }
 
-/// Keeps the members that are, or are not, in a set.
-fn keep(txn: &mut Txn<'_>, left: &mut Members, meta: &Meta, present: bool) -> Answer<()> {
-    let names: Vec<_> = left.iter().cloned().collect();
-    let borrowed: Vec<_> = names.iter().map(Vec::as_slice).collect();
-    let found = prefetch(txn, meta, &borrowed)?;
-    *left = names
-        .into_iter()
-        .zip(found)
-        .filter(|it| it.1 == present)
-        .map(|it| it.0)
-        .collect();
-    Ok(())
+fn find(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine) -> Answer<Reply> {
+    let (mut found, mut room) = (BTreeSet::new(), txn.room);
+    combine(txn, keys, how, |_, name| {
+        let bytes = bulk_bytes(name.len());
+        if found.insert(name) {
+            room.take(bytes)?;
+        }
+        Ok(true)
+    })?;
+    Ok(reply(found))
 }
 
 pub(super) fn sinter(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    Ok(reply(combined(
-        txn,
-        &args[1..],
-        Combine::Intersection,
-        usize::MAX,
-    )?))
+    find(txn, &args[1..], Combine::Intersection)
 }
 
 pub(super) fn sunion(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    Ok(reply(combined(
-        txn,
-        &args[1..],
-        Combine::Union,
-        usize::MAX,
-    )?))
+    find(txn, &args[1..], Combine::Union)
 }
 
 pub(super) fn sdiff(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    Ok(reply(combined(
-        txn,
-        &args[1..],
-        Combine::Difference,
-        usize::MAX,
-    )?))
+    find(txn, &args[1..], Combine::Difference)
 }
 
 /// The keys behind their number; and what is behind them.
@@ -349,8 +341,12 @@ pub(super) fn pop_words<'a, E>(
 pub(super) fn sintercard(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let (keys, rest) = counted_keys(args, 1, "")?;
     let limit = limit_option(rest)?;
-    let found = combined(txn, keys, Combine::Intersection, limit)?;
-    Ok(Reply::count(found.len()))
+    let mut count = 0;
+    combine(txn, keys, Combine::Intersection, |_, _| {
+        count += 1;
+        Ok(count < limit)
+    })?;
+    Ok(Reply::count(count))
 }
 
 /// The `LIMIT` of a cardinality; 0 means none.
@@ -380,22 +376,25 @@ pub(super) fn sdiffstore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     store(txn, args, Combine::Difference, "sdiffstore")
 }
 
+/// Writes the members as they come. So they take the memory of the commit, which is bounded.
 fn store(txn: &mut Txn<'_>, args: Args<'_>, how: Combine, event: &'static str) -> Answer<Reply> {
-    let found = combined(txn, &args[2..], how, usize::MAX)?;
+    let mut meta = txn.new_collection(Kind::Set)?;
+    let db = txn.db;
+    combine(txn, &args[2..], how, |txn, member| {
+        if how != Combine::Union || !is_member(txn, &meta, &member)? {
+            let key = element_key(txn, meta.version, &member);
+            txn.put(db, Space::Elements, &key, b"")?;
+            meta.count += 1;
+        }
+        Ok(true)
+    })?;
     let mut target = txn.lookup(args[1])?;
-    let count = found.len();
+    let count = meta.count;
     if count == 0 {
         txn.del(&mut target)?;
         return Ok(Reply::Integer(0));
     }
-    let mut meta = txn.new_collection(Kind::Set)?;
-    meta.count = count as u64;
-    let db = txn.db;
-    for member in &found {
-        let key = element_key(txn, meta.version, member);
-        txn.put(db, Space::Elements, &key, b"")?;
-    }
     txn.store(&mut target, meta)?;
     txn.event(&target, b's', event);
-    Ok(Reply::count(count))
+    Ok(Reply::Integer(count as i64))
 }

@@ -226,8 +226,8 @@ fn set_all(txn: &mut Txn<'_>, args: Args<'_>, only_new: bool, name: &str) -> Ans
         )));
     }
     let keys: Vec<_> = pairs.iter().map(|pair| pair[0]).collect();
-    let found = txn.lookup_all(&keys)?;
-    if only_new && found.iter().any(Entry::exists) {
+    let found = txn.lookup_all(&keys, |it| Ok(it.exists()))?;
+    if only_new && found.contains(&true) {
         return Ok(false);
     }
     for [key, value] in pairs {

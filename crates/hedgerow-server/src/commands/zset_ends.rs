@@ -76,7 +76,7 @@ fn pop_count(
     if wanted == 0 {
         return Ok(Vec::new());
     }
-    let range = Range::first(wanted, from_end);
+    let range = Range::first(wanted, from_end, txn.room);
     let popped = in_order(txn, &meta, &range)?;
     for (member, score) in &popped {
         delete(txn, &mut meta, member, *score)?;

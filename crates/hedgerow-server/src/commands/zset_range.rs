@@ -56,14 +56,17 @@ pub(super) struct Range {
     reversed: bool,
     offset: usize,
     limit: usize,
-    /// The room for the members, if they are for a reply.
+    /// The room for the members.
     room: Room,
 }
 
 impl Range {
     /// The first or last members.
-    pub(super) fn first(count: usize, reversed: bool) -> Range {
-        Range::new(By::Rank(0, count as i64 - 1), reversed)
+    pub(super) fn first(count: usize, reversed: bool, room: Room) -> Range {
+        Range {
+            room,
+            ..Range::new(By::Rank(0, count as i64 - 1), reversed)
+        }
     }
 
     fn new(by: By, reversed: bool) -> Range {
@@ -72,7 +75,7 @@ impl Range {
             reversed,
             offset: 0,
             limit: usize::MAX,
-            room: Room::ENDLESS,
+            room: Room::OF_COMMIT,
         }
     }
 
@@ -180,12 +183,23 @@ fn bounds(txn: &mut Txn<'_>, meta: &Meta, by: &By) -> Answer<std::ops::Range<Vec
     }
 }
 
-/// The members of a range in its direction.
+/// The members of a range in its direction, as long as there is room.
 pub(super) fn in_order(txn: &mut Txn<'_>, meta: &Meta, range: &Range) -> Answer<Vec<Scored>> {
+    let found = walk(txn, meta, range)?;
+    let bytes = |(member, _): &Scored| bulk_bytes(member.len());
+    range.room.collect(found, bytes)
+}
+
+/// The members of a range in its direction, one after the other.
+pub(super) fn walk<'r>(
+    txn: &mut Txn<'_>,
+    meta: &Meta,
+    range: &'r Range,
+) -> Answer<Box<dyn Iterator<Item = Answer<Scored>> + 'r>> {
     let (mut offset, mut limit) = (range.offset, range.limit);
     if let By::Rank(start, stop) = range.by {
         let Some(ranks) = slice(start, stop, meta.count) else {
-            return Ok(Vec::new());
+            return Ok(Box::new(std::iter::empty()));
         };
         (offset, limit) = (
             *ranks.start() as usize,
@@ -194,12 +208,12 @@ pub(super) fn in_order(txn: &mut Txn<'_>, meta: &Meta, range: &Range) -> Answer<
     }
     let keys = bounds(txn, meta, &range.by)?;
     if keys.start >= keys.end {
-        return Ok(Vec::new());
+        return Ok(Box::new(std::iter::empty()));
     }
     let steps = meta.count.min(offset.saturating_add(limit) as u64);
     let db = txn.db;
     let scan = txn.scan(db, Space::Ordered, keys, steps)?;
-    let is_within = |item: &Answer<Scored>| match (&range.by, item) {
+    let is_within = move |item: &Answer<Scored>| match (&range.by, item) {
         (By::Name(min, max), Ok((name, _))) => min.is_below(name) && max.is_above(name),
         _ => true,
     };
@@ -208,9 +222,7 @@ pub(super) fn in_order(txn: &mut Txn<'_>, meta: &Meta, range: &Range) -> Answer<
         false => Box::new(scan.map(item)),
         true => Box::new(scan.rev().map(item)),
     };
-    let found = found.filter(is_within).skip(offset).take(limit);
-    let bytes = |(member, _): &Scored| bulk_bytes(member.len());
-    range.room.collect(found, bytes)
+    Ok(Box::new(found.filter(is_within).skip(offset).take(limit)))
 }
 
 /// The options of the commands that return a range.
@@ -370,11 +382,12 @@ pub(super) fn zlexcount(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 
 fn count(txn: &mut Txn<'_>, key: &[u8], by: By) -> Answer<Reply> {
     let entry = zset(txn, key)?;
-    let found = match entry.meta() {
-        Some(meta) => in_order(txn, meta, &Range::new(by, false))?.len(),
-        None => 0,
+    let Some(meta) = entry.meta() else {
+        return Ok(Reply::Integer(0));
     };
-    Ok(Reply::count(found))
+    let range = Range::new(by, false);
+    let count = walk(txn, meta, &range)?.try_fold(0, |count, item| item.map(|_| count + 1));
+    Ok(Reply::Integer(count?))
 }
 
 pub(super) fn zremrangebyrank(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {

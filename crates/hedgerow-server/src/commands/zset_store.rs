@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use super::Args;
 use super::arguments::{Options, is};
-use super::hashes::name_of;
-use super::sets::{counted_keys, limit_option};
+use super::hashes::{element_key, name_of};
+use super::sets::{PART, counted_keys, limit_option};
 use super::zset_range::store;
 use super::zsets::{Scored, reply, score, weight};
-use crate::resp::Reply;
-use crate::store::{Answer, Kind, Space, Stop, Txn, elements};
+use crate::resp::{Reply, bulk_bytes};
+use crate::store::{Answer, Kind, Meta, Room, Space, Stop, Txn, elements};
+use hedgerow::Slice;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Combine {
@@ -69,72 +70,145 @@ impl<'a> Combination<'a> {
         }
         Ok(parsed)
     }
+
+    /// A score in the set of a key.
+    fn weighted(&self, index: usize, score: f64) -> f64 {
+        let score = score * self.weights[index];
+        if score.is_nan() { 0.0 } else { score }
+    }
 }
 
-/// The members of a set or sorted set.
-fn members(txn: &mut Txn<'_>, key: &[u8]) -> Answer<BTreeMap<Vec<u8>, f64>> {
-    let entry = txn.lookup(key)?;
-    let Some(meta) = entry.meta().cloned() else {
-        return Ok(BTreeMap::new());
-    };
-    let is_sorted = meta.kind == Kind::SortedSet;
-    if !is_sorted && meta.kind != Kind::Set {
-        return Err(Stop::wrong_type());
+/// The sets and sorted sets of the keys.
+fn sets(txn: &mut Txn<'_>, keys: Args<'_>) -> Answer<Vec<Option<Meta>>> {
+    txn.lookup_all(keys, |it| match it.meta() {
+        Some(meta) if !matches!(meta.kind, Kind::SortedSet | Kind::Set) => Err(Stop::wrong_type()),
+        meta => Ok(meta.cloned()),
+    })
+}
+
+fn score_in(meta: &Meta, stored: &[u8]) -> f64 {
+    match meta.kind {
+        Kind::SortedSet => score(stored),
+        _ => 1.0,
     }
+}
+
+/// The members of a set or sorted set, one after the other.
+fn walk<'m>(
+    txn: &mut Txn<'_>,
+    meta: &'m Meta,
+) -> Answer<impl Iterator<Item = Answer<Scored>> + use<'m>> {
     let db = txn.db;
     let all = txn.scan(db, Space::Elements, elements(meta.version), meta.count)?;
-    let scored = |item: Answer<(hedgerow::Slice, hedgerow::Slice)>| {
-        let (key, value) = item?;
-        let score = if is_sorted { score(&value) } else { 1.0 };
-        Ok((name_of(&key).to_vec(), score))
-    };
-    all.map(scored).collect()
+    Ok(all.map(move |item| {
+        let (key, stored) = item?;
+        Ok((name_of(&key).to_vec(), score_in(meta, &stored)))
+    }))
 }
 
-/// The members in the order of scores and names.
-fn combine(txn: &mut Txn<'_>, it: &Combination<'_>, how: Combine) -> Answer<Vec<Scored>> {
-    txn.lookup_all(it.keys)?;
-    let sets = it.keys.iter().map(|key| members(txn, key));
-    let sets = sets.collect::<Answer<Vec<_>>>()?;
-    let weighted = |index: usize, score: f64| {
-        let score = score * it.weights[index];
-        if score.is_nan() { 0.0 } else { score }
-    };
+/// The scores that a set has for members.
+fn scores(txn: &mut Txn<'_>, meta: &Meta, members: &[Scored]) -> Answer<Vec<Option<f64>>> {
+    let keys: Vec<_> = members
+        .iter()
+        .map(|(name, _)| element_key(txn, meta.version, name))
+        .collect();
+    let db = txn.db;
+    let score = |found: Option<Slice>| Ok(found.map(|it| score_in(meta, &it)));
+    txn.get_all((db, Space::Elements), &keys, score)
+}
+
+/// The members of all sets, as long as there is room.
+fn union(txn: &mut Txn<'_>, it: &Combination<'_>, mut room: Room) -> Answer<Vec<Scored>> {
     let mut found: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
-    for (index, set) in sets.iter().enumerate() {
-        if index == 0 {
-            found.extend(
-                set.iter()
-                    .map(|(name, score)| (name.clone(), weighted(0, *score))),
-            );
-            continue;
-        }
-        match how {
-            Combine::Difference => found.retain(|name, _| !set.contains_key(name)),
-            Combine::Intersection => found.retain(|name, score| match set.get(name) {
-                Some(other) => {
-                    *score = (it.aggregate)(*score, weighted(index, *other));
-                    true
-                }
-                None => false,
-            }),
-            Combine::Union => {
-                for (name, other) in set {
-                    let other = weighted(index, *other);
-                    let both = |score: &mut f64| *score = (it.aggregate)(*score, other);
-                    found.entry(name.clone()).and_modify(both).or_insert(other);
+    for (index, meta) in sets(txn, it.keys)?.iter().enumerate() {
+        let Some(meta) = meta else { continue };
+        for member in walk(txn, meta)? {
+            let (name, score) = member?;
+            let score = it.weighted(index, score);
+            match found.get_mut(&name) {
+                Some(sum) => *sum = (it.aggregate)(*sum, score),
+                None => {
+                    room.take(bulk_bytes(name.len()))?;
+                    found.insert(name, score);
                 }
             }
         }
     }
-    let mut scored: Vec<Scored> = found.into_iter().collect();
-    scored.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
-    Ok(scored)
+    Ok(found.into_iter().collect())
+}
+
+/// Hands over the members of an intersection or difference, until `keep` wants no more. Those of
+/// one set are looked for in the others, part by part.
+fn narrow(
+    txn: &mut Txn<'_>,
+    it: &Combination<'_>,
+    how: Combine,
+    mut keep: impl FnMut(Scored) -> Answer<bool>,
+) -> Answer<()> {
+    let metas = sets(txn, it.keys)?;
+    let count = |it: &&Option<Meta>| it.as_ref().map_or(0, |meta| meta.count);
+    let first = match how {
+        Combine::Intersection => metas.iter().min_by_key(count),
+        _ => metas.first(),
+    };
+    let Some(Some(first)) = first else {
+        return Ok(());
+    };
+    let mut members = walk(txn, first)?;
+    loop {
+        let part = members.by_ref().take(PART);
+        let mut part = part.collect::<Answer<Vec<_>>>()?;
+        if part.is_empty() {
+            return Ok(());
+        }
+        for (index, meta) in metas.iter().enumerate() {
+            let is_first = how == Combine::Difference && index == 0;
+            let Some(meta) = meta.as_ref().filter(|_| !is_first) else {
+                continue;
+            };
+            let both = scores(txn, meta, &part)?.into_iter().zip(part);
+            let left = both.filter_map(|(other, (name, sum))| match (how, other) {
+                (Combine::Difference, None) => Some((name, sum)),
+                (Combine::Difference, Some(_)) | (_, None) => None,
+                (_, Some(other)) if index == 0 => Some((name, it.weighted(0, other))),
+                (_, Some(other)) => Some((name, (it.aggregate)(sum, it.weighted(index, other)))),
+            });
+            part = left.collect();
+        }
+        for member in part {
+            if !keep(member)? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The members in the order of scores and names, as long as there is room.
+fn combine(
+    txn: &mut Txn<'_>,
+    it: &Combination<'_>,
+    (how, room): (Combine, Room),
+) -> Answer<Vec<Scored>> {
+    let mut found = match how {
+        Combine::Union => union(txn, it, room)?,
+        _ => {
+            let (mut kept, mut room) = (Vec::new(), room);
+            narrow(txn, it, how, |member| {
+                room.take(bulk_bytes(member.0.len()))?;
+                kept.push(member);
+                Ok(true)
+            })?;
+            kept
+        }
+    };
+    found.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+    Ok(found)
 }
 
 fn find(txn: &mut Txn<'_>, args: Args<'_>, how: Combine) -> Answer<Reply> {
     let parsed = Combination::parse(args, 1, how, false)?;
-    let found = combine(txn, &parsed, how)?;
+    let room = txn.room;
+    let found = combine(txn, &parsed, (how, room))?;
     Ok(reply(txn, found, parsed.with_scores))
 }
 
@@ -145,7 +219,7 @@ fn find_and_store(
     event: &'static str,
 ) -> Answer<Reply> {
     let parsed = Combination::parse(args, 2, how, true)?;
-    let found = combine(txn, &parsed, how)?;
+    let found = combine(txn, &parsed, (how, Room::OF_COMMIT))?;
     store(txn, args[1], &found, event)
 }
 
@@ -182,6 +256,10 @@ pub(super) fn zintercard(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         aggregate: add,
         with_scores: false,
     };
-    let found = combine(txn, &parsed, Combine::Intersection)?;
-    Ok(Reply::count(found.len().min(limit)))
+    let mut count = 0;
+    narrow(txn, &parsed, Combine::Intersection, |_| {
+        count += 1;
+        Ok(count < limit)
+    })?;
+    Ok(Reply::count(count))
 }

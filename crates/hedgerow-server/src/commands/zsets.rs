@@ -9,6 +9,7 @@ use super::zset_range::{Range, in_order};
 use crate::number;
 use crate::resp::{Reply, bulk_bytes};
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn};
+use hedgerow::Slice;
 
 /// A member with its score.
 pub(super) type Scored = (Vec<u8>, f64);
@@ -66,11 +67,8 @@ fn scores_of(txn: &mut Txn<'_>, meta: &Meta, members: &[&[u8]]) -> Answer<Vec<Op
         .map(|it| element_key(txn, meta.version, it))
         .collect();
     let db = txn.db;
-    let found = txn.get_all(db, Space::Elements, &keys)?;
-    Ok(found
-        .into_iter()
-        .map(|it| it.map(|it| score(&it)))
-        .collect())
+    let score = |found: Option<Slice>| Ok(found.map(|it| score(&it)));
+    txn.get_all((db, Space::Elements), &keys, score)
 }
 
 /// Writes both entries of a member.
@@ -369,12 +367,9 @@ pub(super) fn remove_range(txn: &mut Txn<'_>, key: &[u8], range: &Range) -> Answ
 pub(super) fn zrandmember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let (count, with_scores) = random_options(args, "WITHSCORES")?;
     let entry = zset(txn, args[1])?;
-    let picked = random_elements(txn, &entry, count)?;
-    let scored = picked
-        .iter()
-        .map(|(key, value)| Ok((name_of(key).to_vec(), score(value))));
+    let scored = |key: Slice, stored: Slice| Ok(Some((name_of(&key).to_vec(), score(&stored))));
     let bytes = |(member, _): &Scored| bulk_bytes(member.len());
-    let mut scored: Vec<Scored> = txn.room.collect(scored, bytes)?;
+    let mut scored = random_elements(txn, &entry, count, (scored, bytes))?;
     Ok(match count {
         None => Reply::bulk_or_null(scored.pop().map(|it| it.0)),
         Some(_) => reply(txn, scored, with_scores),

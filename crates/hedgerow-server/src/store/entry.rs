@@ -78,10 +78,18 @@ impl Txn<'_> {
         Ok(entry)
     }
 
-    /// Several keys; in memory mode all that are missing are asked for together.
-    pub(crate) fn lookup_all(&mut self, keys: &[&[u8]]) -> Answer<Vec<Entry>> {
-        let looked_up: Vec<_> = keys.iter().map(|key| self.lookup(key)).collect();
-        together(looked_up.into_iter())
+    /// What is kept of several keys; in memory mode all that are missing are asked for together.
+    pub(crate) fn lookup_all<T>(
+        &mut self,
+        keys: &[&[u8]],
+        mut kept: impl FnMut(Entry) -> Answer<T>,
+    ) -> Answer<Vec<T>> {
+        together(keys.iter().map(|key| kept(self.lookup(key)?)))
+    }
+
+    /// Asks for several keys together, so that they are in memory when they are looked up.
+    pub(crate) fn prefetch(&mut self, keys: &[&[u8]]) -> Answer<()> {
+        self.lookup_all(keys, |_| Ok(())).map(drop)
     }
 
     /// A key that has this kind of value, or none.

@@ -1,8 +1,13 @@
 //! The bytes that a reply may take: as many as all clients may leave unread together. What is
 //! collected for a reply is counted before it is kept.
 
+use std::cmp::Ordering;
+
 use super::{Answer, Stop};
 use crate::resp::Reply;
+
+/// The memory of one commit: the largest values of a pipeline, twice, since it reads its writes.
+pub(super) const BATCH_BYTES_MAX: usize = 256 << 20;
 
 /// See the module. A copy counts what is collected; that of a transaction is for all its replies.
 #[derive(Debug, Clone, Copy)]
@@ -11,14 +16,22 @@ pub(crate) struct Room {
     left: usize,
     /// Several replies are one.
     is_shared: bool,
+    /// The room is for a reply, not for what is stored.
+    is_reply: bool,
 }
 
 /// The memory of an element that is drawn, with its bytes; few have more.
 const DRAWN_BYTES: u64 = 64;
 
 impl Room {
-    /// For what is no reply.
+    /// For what is neither replied nor stored.
     pub(crate) const ENDLESS: Room = Room::behind(usize::MAX, 0, false);
+
+    /// For what will be stored: a commit has no room for more.
+    pub(crate) const OF_COMMIT: Room = Room {
+        is_reply: false,
+        ..Room::behind(BATCH_BYTES_MAX, 0, false)
+    };
 
     /// The room behind replies that take some of it. It is for one reply, or shared by several.
     pub(crate) const fn behind(bytes_max: usize, replied: usize, is_shared: bool) -> Room {
@@ -26,14 +39,18 @@ impl Room {
             bytes_max,
             left: bytes_max.saturating_sub(replied),
             is_shared,
+            is_reply: true,
         }
     }
 
     fn refusal(self) -> Stop {
+        let bytes_max = self.bytes_max;
+        if !self.is_reply {
+            return Stop::reply(format!("ERR the commit takes more than {bytes_max} bytes"));
+        }
         Stop::reply(format!(
-            "ERR the reply takes more than {} bytes: read parts, with HSCAN, SSCAN, ZSCAN, SCAN, \
-             LRANGE, GETRANGE or COUNT",
-            self.bytes_max
+            "ERR the reply takes more than {bytes_max} bytes: read parts, with HSCAN, SSCAN, ZSCAN, \
+             SCAN, LRANGE, GETRANGE or COUNT"
         ))
     }
 
@@ -68,6 +85,15 @@ impl Room {
         parts: impl Iterator<Item = Answer<T>>,
         bytes: impl Fn(&T) -> usize,
     ) -> Answer<Vec<T>> {
+        self.gather(parts, bytes)
+    }
+
+    /// Collects parts as [`Room::collect`] does, and takes their room.
+    pub(crate) fn gather<T>(
+        &mut self,
+        parts: impl Iterator<Item = Answer<T>>,
+        bytes: impl Fn(&T) -> usize,
+    ) -> Answer<Vec<T>> {
         let mut kept = Vec::new();
         for part in parts {
             let part = part?;
@@ -80,5 +106,63 @@ impl Room {
     /// Collects the elements of a reply.
     pub(crate) fn replies(self, parts: impl Iterator<Item = Answer<Reply>>) -> Answer<Vec<Reply>> {
         self.collect(parts, Reply::bytes)
+    }
+}
+
+/// The first parts in an order, and their bytes, of all that are pushed. So what is behind the
+/// limit of a reply takes none of its room.
+pub(crate) struct First<T, O> {
+    count: usize,
+    room: Room,
+    left: Room,
+    order: O,
+    kept: Vec<(T, usize)>,
+}
+
+impl<T, O: Fn(&T, &T) -> Ordering> First<T, O> {
+    pub(crate) fn new(count: usize, room: Room, order: O) -> First<T, O> {
+        First {
+            count,
+            room,
+            left: room,
+            order,
+            kept: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, part: T, bytes: usize) -> Answer<()> {
+        self.kept.push((part, bytes));
+        self.left.take(bytes).or_else(|_| self.cut())
+    }
+
+    /// Lets go of what is not among the first.
+    fn cut(&mut self) -> Answer<()> {
+        self.kept.sort_by(|a, b| (self.order)(&a.0, &b.0));
+        self.kept.truncate(self.count);
+        self.left = self.room;
+        self.kept.iter().try_for_each(|it| self.left.take(it.1))
+    }
+
+    /// The parts in order.
+    pub(crate) fn sorted(mut self) -> Answer<Vec<T>> {
+        self.cut()?;
+        Ok(self.kept.into_iter().map(|it| it.0).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_take_the_room_of_the_first() {
+        let mut first = First::new(3, Room::behind(40, 0, false), u32::cmp);
+        for it in [7, 3, 9, 1, 8, 2, 6] {
+            first.push(it, 10).unwrap();
+        }
+        assert_eq!(first.sorted().unwrap(), [1, 2, 3]);
+        let mut first = First::new(5, Room::behind(40, 0, false), u32::cmp);
+        let refused = (0..5).find_map(|it| first.push(it, 10).err());
+        assert!(matches!(refused, Some(Stop::Reply(text)) if text.contains("40 bytes")));
     }
 }

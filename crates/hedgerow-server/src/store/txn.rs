@@ -13,7 +13,8 @@ use super::databases::{self, Databases, Map, Space};
 use super::effects::{Effects, Event};
 use super::entry::Entry;
 use super::last::Last;
-use super::room::Room;
+use super::room::{BATCH_BYTES_MAX, Room};
+use super::sizes::Sizes;
 #[cfg(feature = "lua")]
 use super::stripes::Stripes;
 use super::{Answer, Stop, together};
@@ -24,8 +25,6 @@ use crate::pubsub::{self, Message};
 
 /// The most elements that a command walks over in memory mode: they are in a few pages.
 const SCANNED_IN_MEMORY_MAX: u64 = 64;
-/// The memory of one commit: the largest values of a pipeline, twice, since it reads its writes.
-const BATCH_BYTES_MAX: usize = 256 << 20;
 
 /// The stripes that an attempt holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,23 +243,32 @@ impl<'a> Txn<'a> {
         read(&mut self.batch, wanted, database.space(space), key)
     }
 
-    /// Several values. In memory mode all that are missing are asked for together.
-    pub(crate) fn get_all(
+    /// What is kept of several values. In memory mode all that are missing are asked for together.
+    pub(crate) fn get_all<T>(
         &mut self,
-        db: usize,
-        space: Space,
+        (db, space): (usize, Space),
         keys: &[Vec<u8>],
-    ) -> Answer<Vec<Option<Slice>>> {
+        mut kept: impl FnMut(Option<Slice>) -> Answer<T>,
+    ) -> Answer<Vec<T>> {
         let Some(Some(database)) = self.map.get(db) else {
-            return Ok(vec![None; keys.len()]);
+            return keys.iter().map(|_| kept(None)).collect();
         };
         let keyspace = database.space(space);
-        if self.mode == Mode::Device {
-            return Ok(self.batch.multi_get(keyspace, keys)?);
+        if self.mode == Mode::Memory {
+            let (mode, batch, wanted) = (self.mode, &mut self.batch, &mut self.wanted);
+            let read = |key: &Vec<u8>| kept(read(batch, (mode, wanted), keyspace, key)?);
+            return together(keys.iter().map(read));
         }
-        let (mode, batch, wanted) = (self.mode, &mut self.batch, &mut self.wanted);
-        let read = |key: &Vec<u8>| read(batch, (mode, wanted), keyspace, key);
-        together(keys.iter().map(read))
+        let (mut found, mut sizes, mut left) = (Vec::new(), Sizes::default(), keys);
+        while !left.is_empty() {
+            let (part, behind) = sizes.next(left);
+            for value in self.batch.multi_get(keyspace, part)? {
+                sizes.note(value.as_ref());
+                found.push(kept(value)?);
+            }
+            left = behind;
+        }
+        Ok(found)
     }
 
     pub(crate) fn put(&mut self, db: usize, space: Space, key: &[u8], value: &[u8]) -> Answer<()> {
