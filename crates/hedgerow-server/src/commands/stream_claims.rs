@@ -98,7 +98,7 @@ pub(super) fn xclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     }
     let consumer = Consumer::seen(txn, &entry, (&meta, &group), args[3])?;
     consumer.put(txn, &meta, &group)?;
-    let mut replies = Vec::new();
+    let (mut replies, mut room) = (Vec::new(), txn.room);
     for id in ids {
         let old = Pending::find(txn, &meta, &group, id)?;
         let Some(words) = item(txn, &meta, id)? else {
@@ -123,7 +123,9 @@ pub(super) fn xclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             None => continue,
         };
         take(txn, (&meta, &group), pending, &consumer.name, &claim)?;
-        replies.push(claim.reply((id, words)));
+        let reply = claim.reply((id, words));
+        room.take(reply.bytes())?;
+        replies.push(reply);
     }
     finish(txn, &entry, (&meta, &group), (args[3], replies.len()))?;
     Ok(Reply::Array(replies))
@@ -203,6 +205,7 @@ pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let looked_at = count.saturating_mul(10).saturating_add(1);
     let pending = Pending::range(txn, (&meta, &group), (from, Id::MAX), looked_at, |_| true)?;
     let (mut next, mut replies, mut gone, mut left) = (None, Vec::new(), Vec::new(), count);
+    let mut room = txn.room;
     for (place, pending) in pending.into_iter().enumerate() {
         if left == 0 || place + 1 == looked_at {
             next = Some(pending.id);
@@ -219,7 +222,9 @@ pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             continue;
         }
         take(txn, (&meta, &group), pending, &consumer.name, &claim)?;
-        replies.push(claim.reply((id, words)));
+        let reply = claim.reply((id, words));
+        room.take(reply.bytes())?;
+        replies.push(reply);
         left -= 1;
     }
     finish(txn, &entry, (&meta, &group), (args[3], replies.len()))?;

@@ -104,7 +104,8 @@ fn about_stream(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let entry = stream(txn, args[2])?;
     let meta = entry.meta().cloned().ok_or_else(no_such_key)?;
     let all = (Id::default(), Id::MAX);
-    let first = items(txn, &meta, all, (1, false))?;
+    let mut room = txn.room;
+    let first = items(txn, &meta, all, (1, false), &mut room)?;
     let first_id = first.first().map_or(Id::default(), |it| it.0);
     let mut facts = vec![
         ("length", number(meta.count)),
@@ -118,7 +119,7 @@ fn about_stream(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     ];
     let groups = groups(txn, &meta)?;
     let Some(count) = count else {
-        let last = items(txn, &meta, all, (1, true))?;
+        let last = items(txn, &meta, all, (1, true), &mut room)?;
         let entry = |it: Vec<Item>| it.into_iter().next().map_or(Reply::Null, item_reply);
         facts.extend([
             ("groups", Reply::count(groups.len())),
@@ -127,7 +128,7 @@ fn about_stream(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         ]);
         return Ok(map(facts));
     };
-    let found = items(txn, &meta, all, (count, false))?;
+    let found = items(txn, &meta, all, (count, false), &mut room)?;
     let found = found.into_iter().map(item_reply).collect();
     facts.push(("entries", Reply::Array(found)));
     let mut rows = Vec::new();

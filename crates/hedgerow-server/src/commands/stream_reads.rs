@@ -6,7 +6,7 @@ use super::stream_groups::{Consumer, Group, Pending, found};
 use super::streams::{Item, item, item_reply, items, parse_id};
 use crate::number;
 use crate::resp::Reply;
-use crate::store::{Answer, Id, Kind, Meta, Stop, Txn};
+use crate::store::{Answer, Id, Kind, Meta, Room, Stop, Txn};
 
 /// The arguments of a read.
 struct Read<'a> {
@@ -83,12 +83,15 @@ impl<'a> Read<'a> {
 pub(super) fn xread(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let read = Read::parse(args)?;
     let mut words: Vec<Vec<u8>> = args.iter().map(|it| it.to_vec()).collect();
-    let (mut found, mut waits) = (Vec::new(), true);
+    let (mut found, mut waits, mut room) = (Vec::new(), true, txn.room);
     for (place, (key, id)) in read.keys.iter().zip(read.ids).enumerate() {
         let items = match read.group {
-            None => read_items(txn, key, id, read.count, &mut words[read.at + place])?,
+            None => {
+                let word = &mut words[read.at + place];
+                read_items(txn, (key, id), read.count, (word, &mut room))?
+            }
             Some(group) => {
-                let options = (read.count, read.no_ack);
+                let options = (read.count, read.no_ack, &mut room);
                 // A consumer never waits for entries that it has read before.
                 waits &= *id == b">";
                 read_group(txn, (*key, *id), group, options)?
@@ -116,10 +119,9 @@ pub(super) fn xread(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 /// The entries behind an id. `$` becomes the id of the last entry.
 fn read_items(
     txn: &mut Txn<'_>,
-    key: &[u8],
-    id: &[u8],
+    (key, id): (&[u8], &[u8]),
     count: usize,
-    word: &mut Vec<u8>,
+    (word, room): (&mut Vec<u8>, &mut Room),
 ) -> Answer<Option<Vec<Reply>>> {
     if id == b">" {
         return Err(Stop::reply(
@@ -137,7 +139,7 @@ fn read_items(
     let (Some(meta), Some(from)) = (meta, from) else {
         return Ok(None);
     };
-    let found = items(txn, &meta, (from, Id::MAX), (count, false))?;
+    let found = items(txn, &meta, (from, Id::MAX), (count, false), room)?;
     Ok((!found.is_empty()).then(|| found.into_iter().map(item_reply).collect()))
 }
 
@@ -147,7 +149,7 @@ fn read_group(
     txn: &mut Txn<'_>,
     (name, id): (&[u8], &[u8]),
     (group, consumer): (&[u8], &[u8]),
-    (count, no_ack): (usize, bool),
+    (count, no_ack, room): (usize, bool, &mut Room),
 ) -> Answer<Option<Vec<Reply>>> {
     if id == b"$" {
         return Err(Stop::reply(
@@ -161,10 +163,10 @@ fn read_group(
     let (entry, meta, group) = found(txn, name, group, command)?;
     let consumer = Consumer::seen(txn, &entry, (&meta, &group), consumer)?;
     match id == b">" {
-        true => deliver_new(txn, &meta, (group, consumer), (count, no_ack)),
+        true => deliver_new(txn, &meta, (group, consumer), (count, no_ack, room)),
         false => {
             let after = parse_id(id, 0)?;
-            deliver_again(txn, &meta, (&group, &consumer), (after, count)).map(Some)
+            deliver_again(txn, &meta, (&group, &consumer), (after, count, room)).map(Some)
         }
     }
 }
@@ -174,12 +176,12 @@ fn deliver_new(
     txn: &mut Txn<'_>,
     meta: &Meta,
     (mut group, mut consumer): (Group, Consumer),
-    (count, no_ack): (usize, bool),
+    (count, no_ack, room): (usize, bool, &mut Room),
 ) -> Answer<Option<Vec<Reply>>> {
     let now = txn.now;
     let new: Vec<Item> = match group.last.next() {
         None => Vec::new(),
-        Some(from) => items(txn, meta, (from, Id::MAX), (count, false))?,
+        Some(from) => items(txn, meta, (from, Id::MAX), (count, false), room)?,
     };
     for (id, _) in &new {
         group.advance(meta, *id);
@@ -213,7 +215,7 @@ fn deliver_again(
     txn: &mut Txn<'_>,
     meta: &Meta,
     (group, consumer): (&Group, &Consumer),
-    (after, count): (Id, usize),
+    (after, count, room): (Id, usize, &mut Room),
 ) -> Answer<Vec<Reply>> {
     let now = txn.now;
     consumer.put(txn, meta, group)?;
@@ -224,14 +226,16 @@ fn deliver_again(
     };
     let mut replies = Vec::new();
     for mut pending in pending {
-        replies.push(match item(txn, meta, pending.id)? {
+        let reply = match item(txn, meta, pending.id)? {
             Some(words) => {
                 (pending.delivered, pending.deliveries) = (now, pending.deliveries + 1);
                 pending.put(txn, meta, group)?;
                 item_reply((pending.id, words))
             }
             None => Reply::Array(vec![Reply::bulk(pending.id.to_string()), Reply::NullArray]),
-        });
+        };
+        room.take(reply.bytes())?;
+        replies.push(reply);
     }
     Ok(replies)
 }

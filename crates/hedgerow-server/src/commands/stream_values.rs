@@ -4,7 +4,7 @@ use super::stream_groups::{Consumer, Pending, read_up_to};
 use super::stream_info::groups;
 use super::streams::{encode, item_key, items};
 use crate::rdb::{Members, Stream};
-use crate::store::{Answer, Id, Meta, Space, Txn};
+use crate::store::{Answer, Id, Meta, Room, Space, Txn};
 
 const ALL: (Id, Id) = (
     Id {
@@ -16,7 +16,7 @@ const ALL: (Id, Id) = (
 
 pub(super) fn read(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Stream> {
     let mut stream = Stream {
-        items: items(txn, meta, ALL, (usize::MAX, false))?,
+        items: items(txn, meta, ALL, (usize::MAX, false), &mut { Room::ENDLESS })?,
         ends: meta.ends,
         ..Stream::default()
     };

@@ -3,11 +3,18 @@
 
 use super::Args;
 use super::arguments::{Options, integer, is};
-use crate::resp::Reply;
-use crate::store::{Answer, Entry, Id, Kind, Meta, Space, Stop, Txn};
+use crate::resp::{Reply, bulk_bytes};
+use crate::store::{Answer, Entry, Id, Kind, Meta, Room, Space, Stop, Txn};
+use hedgerow::Slice;
 
 /// An entry: its id, and fields and values in turn.
 pub(super) type Item = (Id, Vec<Vec<u8>>);
+
+/// Entries as they are stored, one after the other.
+type StoredItems = Box<dyn Iterator<Item = Answer<(Id, Slice)>>>;
+
+/// The bytes of an id in a reply, with those of two arrays, or a few more.
+const ID_BYTES: usize = 64;
 
 pub(super) fn stream(txn: &mut Txn<'_>, key: &[u8]) -> Answer<Entry> {
     txn.lookup_kind(key, Kind::Stream)
@@ -86,17 +93,38 @@ pub(super) fn parse_bound(text: &[u8], is_end: bool) -> Answer<Id> {
 
 // ---- entries ----
 
-/// The entries from `from` to `to`, at most `count`, forwards or backwards.
+/// The entries from `from` to `to`, at most `count`, forwards or backwards. They take some of the
+/// room.
 pub(super) fn items(
+    txn: &mut Txn<'_>,
+    meta: &Meta,
+    range: (Id, Id),
+    part: (usize, bool),
+    room: &mut Room,
+) -> Answer<Vec<Item>> {
+    let item = |(id, value): (Id, Slice)| (id, decode(&value));
+    let items = walk(txn, meta, range, part)?.map(|it| it.map(item));
+    room.gather(items, item_bytes)
+}
+
+/// The ids of these entries.
+fn ids(txn: &mut Txn<'_>, meta: &Meta, range: (Id, Id), part: (usize, bool)) -> Answer<Vec<Id>> {
+    walk(txn, meta, range, part)?
+        .map(|it| it.map(|it| it.0))
+        .collect()
+}
+
+/// These entries as they are stored.
+fn walk(
     txn: &mut Txn<'_>,
     meta: &Meta,
     (from, to): (Id, Id),
     (count, reversed): (usize, bool),
-) -> Answer<Vec<Item>> {
+) -> Answer<StoredItems> {
     let from = from.max(meta.ends.first);
     let to = to.min(meta.ends.last);
     if from > to || meta.count == 0 {
-        return Ok(Vec::new());
+        return Ok(Box::new(std::iter::empty()));
     }
     let end = match to.next() {
         Some(next) => item_key(meta, next),
@@ -105,15 +133,15 @@ pub(super) fn items(
     let steps = meta.count.min(count as u64);
     let db = txn.db;
     let scan = txn.scan(db, Space::Ordered, item_key(meta, from)..end, steps)?;
-    let item = |item: Answer<(hedgerow::Slice, hedgerow::Slice)>| {
+    let item = |item: Answer<(Slice, Slice)>| {
         let (key, value) = item?;
         let id = key.get(8..24).and_then(|it| it.try_into().ok());
-        Ok((id.map_or(Id::default(), Id::of_bytes), decode(&value)))
+        Ok((id.map_or(Id::default(), Id::of_bytes), value))
     };
-    match reversed {
-        false => scan.take(count).map(item).collect(),
-        true => scan.rev().take(count).map(item).collect(),
-    }
+    Ok(match reversed {
+        false => Box::new(scan.take(count).map(item)),
+        true => Box::new(scan.rev().take(count).map(item)),
+    })
 }
 
 /// The fields and values of an entry.
@@ -121,6 +149,12 @@ pub(super) fn item(txn: &mut Txn<'_>, meta: &Meta, id: Id) -> Answer<Option<Vec<
     let db = txn.db;
     let stored = txn.get(db, Space::Ordered, &item_key(meta, id))?;
     Ok(stored.map(|it| decode(&it)))
+}
+
+/// The bytes of an entry in a reply, or a few more.
+fn item_bytes((_, words): &Item) -> usize {
+    let words = words.iter().map(|it| bulk_bytes(it.len()));
+    ID_BYTES + words.sum::<usize>()
 }
 
 pub(super) fn item_reply((id, words): Item) -> Reply {
@@ -137,8 +171,8 @@ fn delete(txn: &mut Txn<'_>, meta: &mut Meta, id: Id) -> Answer<()> {
 
 /// Finds the first entry again, after the one that was it is gone.
 fn update_first(txn: &mut Txn<'_>, meta: &mut Meta) -> Answer<()> {
-    let first = items(txn, meta, (meta.ends.first, Id::MAX), (1, false))?;
-    meta.ends.first = first.first().map_or(Id::default(), |it| it.0);
+    let first = ids(txn, meta, (meta.ends.first, Id::MAX), (1, false))?;
+    meta.ends.first = first.first().copied().unwrap_or_default();
     if meta.count == 0 {
         // Every entry that comes is behind the last.
         meta.ends.first = meta.ends.last;
@@ -184,8 +218,8 @@ impl Trim {
         if most == 0 {
             return Ok(0);
         }
-        let found = items(txn, meta, (Id::default(), to), (most as usize, false))?;
-        for (id, _) in &found {
+        let found = ids(txn, meta, (Id::default(), to), (most as usize, false))?;
+        for id in &found {
             delete(txn, meta, *id)?;
             meta.ends.deleted = meta.ends.deleted.max(*id);
         }
@@ -370,9 +404,10 @@ fn range(txn: &mut Txn<'_>, args: Args<'_>, reversed: bool) -> Answer<Reply> {
     if count == 0 {
         return Ok(Reply::NullArray);
     }
-    let found = match entry.meta().cloned() {
+    let mut room = txn.room;
+    let found = match entry.meta() {
         None => Vec::new(),
-        Some(meta) => items(txn, &meta, (from, to), (count, reversed))?,
+        Some(meta) => items(txn, meta, (from, to), (count, reversed), &mut room)?,
     };
     Ok(Reply::Array(found.into_iter().map(item_reply).collect()))
 }
@@ -424,8 +459,8 @@ pub(super) fn xsetid(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     }
     let mut entry = stream(txn, args[1])?;
     let mut meta = entry.meta().cloned().ok_or_else(no_such_key)?;
-    let top = items(txn, &meta, (Id::default(), Id::MAX), (1, true))?;
-    if top.first().is_some_and(|it| it.0 > last) {
+    let top = ids(txn, &meta, (Id::default(), Id::MAX), (1, true))?;
+    if top.first().is_some_and(|it| *it > last) {
         return Err(Stop::reply(
             "ERR The ID specified in XSETID is smaller than the target stream top item",
         ));
