@@ -1,13 +1,15 @@
 //! Places on the earth: members of a sorted set whose scores say where they are.
 
+use std::cmp::Ordering;
+
 use super::Args;
 use super::arguments::{Options, is};
 use super::geo_area::{Area, Place, Shape};
-use super::zset_range::{Range, in_order, store};
+use super::zset_range::{Range, store, walk};
 use super::zsets::{Scored, score_of, zadd, zset};
 use crate::number;
-use crate::resp::Reply;
-use crate::store::{Answer, Meta, Stop, Txn};
+use crate::resp::{Reply, bulk_bytes};
+use crate::store::{Answer, First, Meta, Room, Stop, Txn};
 
 /// The metres of a unit.
 fn unit(word: &[u8]) -> Answer<f64> {
@@ -35,6 +37,9 @@ fn length(argument: &[u8], what: &str) -> Answer<f64> {
 fn distance_reply(metres: f64, unit: f64) -> Reply {
     Reply::bulk(format!("{:.4}", metres / unit))
 }
+
+/// The bytes of a number in a reply, or a few more.
+const NUMBER_BYTES: usize = 24;
 
 /// A found member.
 struct Found {
@@ -217,28 +222,46 @@ impl<'a> Search<'a> {
         };
         let shape = self.shape.ok_or_else(Stop::syntax)?;
         let area = Area { centre, shape };
-        let mut found = Vec::new();
-        'all: for (from, to) in area.scores() {
-            for (member, score) in in_order(txn, meta, &Range::of_scores(from, to))? {
-                if let Some(distance) = area.distance(Place::of_score(score)) {
-                    found.push(Found {
-                        member,
-                        score,
-                        distance,
-                    });
-                }
-                if self.any && found.len() >= self.count {
-                    break 'all;
+        let room = self.target.map_or(txn.room, |_| Room::OF_COMMIT);
+        let mut found = First::new(self.count, room, |a: &Found, b: &Found| match self.order {
+            Order::None => Ordering::Equal,
+            Order::Nearest => a.distance.total_cmp(&b.distance),
+            Order::Farthest => b.distance.total_cmp(&a.distance),
+        });
+        let mut left = if self.any { self.count } else { usize::MAX };
+        for (from, to) in area.scores() {
+            let range = Range::of_scores(from, to);
+            for member in walk(txn, meta, &range)? {
+                let (member, score) = member?;
+                let Some(distance) = area.distance(Place::of_score(score)) else {
+                    continue;
+                };
+                let bytes = self.bytes(&member);
+                let member = Found {
+                    member,
+                    score,
+                    distance,
+                };
+                found.push(member, bytes)?;
+                left -= 1;
+                if left == 0 {
+                    return found.sorted();
                 }
             }
         }
-        match self.order {
-            Order::None => {}
-            Order::Nearest => found.sort_by(|a, b| a.distance.total_cmp(&b.distance)),
-            Order::Farthest => found.sort_by(|a, b| b.distance.total_cmp(&a.distance)),
-        }
-        found.truncate(self.count);
-        Ok(found)
+        found.sorted()
+    }
+
+    /// The bytes of a member in the reply, or a few more.
+    fn bytes(&self, member: &[u8]) -> usize {
+        let numbers = [
+            self.with_distance,
+            self.with_score,
+            self.with_place,
+            self.with_place,
+        ];
+        let numbers = numbers.iter().filter(|it| **it).count();
+        bulk_bytes(member.len()) + numbers * NUMBER_BYTES
     }
 
     fn reply(&self, found: Found) -> Reply {

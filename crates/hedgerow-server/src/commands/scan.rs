@@ -6,9 +6,12 @@ use super::Args;
 use super::arguments::{Options, is};
 use super::fields::Field;
 use crate::glob;
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::Reply;
 use crate::store::{Answer, Kind, Meta, Space, Stop, Txn, elements};
 use hedgerow::Slice;
+
+/// It is behind all keys, whose hashes have four bytes.
+const KEYS_END: [u8; 5] = [0xFF; 5];
 
 /// The options of the family.
 struct ScanOptions<'a> {
@@ -51,21 +54,21 @@ impl<'a> ScanOptions<'a> {
         self.pattern.is_none_or(matches)
     }
 
-    /// The entries from the cursor on whose keys begin with a prefix and a hash, and the next
-    /// cursor.
-    fn walk(
+    /// Walks over the entries from the cursor on whose keys begin with a prefix and a hash. The
+    /// reply has the next cursor, and `parts` of these entries, as long as there is room.
+    fn walk<const N: usize>(
         &self,
         txn: &mut Txn<'_>,
-        space: Space,
-        prefix: &[u8],
-        end: Vec<u8>,
-    ) -> Answer<(Vec<(Slice, Slice)>, u64)> {
+        (space, prefix, end): (Space, &[u8], Vec<u8>),
+        parts: impl Fn(&mut Txn<'_>, &Slice, Slice) -> Answer<[Option<Reply>; N]>,
+    ) -> Answer<Reply> {
         let Ok(from) = u32::try_from(self.cursor) else {
-            return Ok((Vec::new(), 0));
+            return Ok(reply(0, Vec::new()));
         };
         let from = [prefix, &from.to_be_bytes()].concat();
         let db = txn.db;
-        let mut found: Vec<(Slice, Slice)> = Vec::new();
+        let (mut found, mut room) = (Vec::new(), txn.room);
+        let (mut count, mut last) = (0, None);
         let hash_of = |key: &Slice| {
             let bytes = key
                 .get(prefix.len()..prefix.len() + 4)
@@ -74,15 +77,17 @@ impl<'a> ScanOptions<'a> {
         };
         for item in txn.scan(db, space, from..end, self.count as u64)? {
             let (key, value) = item?;
-            if found.len() >= self.count {
-                let (next, last) = (hash_of(&key), found.last().map(|it| hash_of(&it.0)));
-                if last != Some(next) {
-                    return Ok((found, u64::from(next)));
-                }
+            let next = hash_of(&key);
+            if count >= self.count && last != Some(next) {
+                return Ok(reply(u64::from(next), found));
             }
-            found.push((key, value));
+            (count, last) = (count + 1, Some(next));
+            for part in parts(txn, &key, value)?.into_iter().flatten() {
+                room.take(part.bytes())?;
+                found.push(part);
+            }
         }
-        Ok((found, 0))
+        Ok(reply(0, found))
     }
 }
 
@@ -99,19 +104,15 @@ fn live(txn: &mut Txn<'_>, stored: Slice) -> Answer<Option<Meta>> {
 
 pub(super) fn scan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let options = ScanOptions::parse(args[1], &args[2..])?;
-    let (found, cursor) = options.walk(txn, Space::Meta, &[], vec![0xFF; 5])?;
-    let mut keys = Vec::new();
-    for (key, stored) in found {
-        let name = &key[4..];
-        let Some(meta) = live(txn, stored)? else {
-            continue;
-        };
-        let is_kind = options.kind.is_none_or(|kind| is(kind, meta.kind.name()));
-        if is_kind && options.matches(name) {
-            keys.push(Reply::bulk(name));
-        }
-    }
-    Ok(reply(cursor, keys))
+    let is_kind = |meta: &Meta| options.kind.is_none_or(|kind| is(kind, meta.kind.name()));
+    options.walk(
+        txn,
+        (Space::Meta, &[], KEYS_END.to_vec()),
+        |txn, key, stored| {
+            let meta = live(txn, stored)?.filter(|it| is_kind(it) && options.matches(&key[4..]));
+            Ok([meta.map(|_| Reply::bulk(&key[4..]))])
+        },
+    )
 }
 
 pub(super) fn hscan(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -156,19 +157,14 @@ fn scan_elements(
     };
     let prefix = meta.version.to_be_bytes();
     let end = elements(meta.version).end;
-    let (found, cursor) = options.walk(txn, Space::Elements, &prefix, end)?;
-    let mut items = Vec::new();
-    for (key, value) in found {
+    options.walk(txn, (Space::Elements, &prefix, end), |_, key, value| {
         let name = &key[12..];
-        if !options.matches(name) {
-            continue;
-        }
-        if let Some(value) = value_of(value)? {
-            items.push(Reply::bulk(name));
-            items.extend(value);
-        }
-    }
-    Ok(reply(cursor, items))
+        let value = match options.matches(name) {
+            true => value_of(value)?,
+            false => None,
+        };
+        Ok(value.map_or([None, None], |value| [Some(Reply::bulk(name)), value]))
+    })
 }
 
 /// The elements around a random hash of which one is drawn. The nearest one alone would be drawn as
@@ -201,21 +197,20 @@ pub(super) fn random_element(
 pub(super) fn keys(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let db = txn.db;
     let size = txn.size(db)?.max(0) as u64;
-    let (mut keys, mut room) = (Vec::new(), txn.room);
-    for item in txn.scan(db, Space::Meta, Vec::new()..vec![0xFF; 5], size)? {
-        let (key, stored) = item?;
+    let (room, all) = (txn.room, Vec::new()..KEYS_END.to_vec());
+    let all = txn.scan(db, Space::Meta, all, size)?;
+    let mut name = |(key, stored): (Slice, Slice)| {
         let name = &key[4..];
-        if glob::matches(args[1], name, false) && live(txn, stored)?.is_some() {
-            room.take(bulk_bytes(name.len()))?;
-            keys.push(Reply::bulk(name));
-        }
-    }
-    Ok(Reply::Array(keys))
+        let is_wanted = glob::matches(args[1], name, false) && live(txn, stored)?.is_some();
+        Ok(is_wanted.then(|| Reply::bulk(name)))
+    };
+    let names = all.filter_map(|item| item.and_then(&mut name).transpose());
+    Ok(Reply::Array(room.replies(names)?))
 }
 
 pub(super) fn randomkey(txn: &mut Txn<'_>, _args: Args<'_>) -> Answer<Reply> {
     for _ in 0..64 {
-        let Some((key, stored)) = random_element(txn, Space::Meta, &[], vec![0xFF; 5])? else {
+        let Some((key, stored)) = random_element(txn, Space::Meta, &[], KEYS_END.to_vec())? else {
             return Ok(Reply::Null);
         };
         if live(txn, stored)?.is_some() {

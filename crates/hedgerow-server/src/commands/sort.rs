@@ -1,12 +1,16 @@
 //! SORT: the elements of a list, set or sorted set by value or by other keys.
 
-use super::Args;
+use std::cmp::Ordering;
+
 use super::arguments::{Options, is};
-use super::hashes::{self, name_of};
-use super::lists::range;
+use super::{Args, hashes, lists, sets};
 use crate::number;
-use crate::resp::Reply;
-use crate::store::{Answer, Kind, LIST_MIDDLE, Meta, Space, Stop, Txn, elements};
+use crate::resp::{Reply, bulk_bytes};
+use crate::store::{Answer, First, Kind, LIST_MIDDLE, Meta, Room, Space, Stop, Txn, elements};
+use hedgerow::Slice;
+
+/// A number, or a text if elements are sorted by texts.
+type Weight = (f64, Option<Vec<u8>>);
 
 struct SortOptions<'a> {
     by: Option<&'a [u8]>,
@@ -71,13 +75,37 @@ impl<'a> SortOptions<'a> {
         )))
     }
 
-    fn cut<T>(&self, items: &mut Vec<T>) {
-        let Some((offset, count)) = self.limit else {
-            return;
+    /// The elements that are left out in front, and the number of those that are wanted.
+    fn part(&self) -> (usize, usize) {
+        let (offset, count) = self.limit.unwrap_or((0, -1));
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        (usize::try_from(offset).unwrap_or(0), count)
+    }
+
+    /// The weight of an element.
+    fn weight(&self, txn: &mut Txn<'_>, item: &[u8]) -> Answer<Weight> {
+        let text = match self.by {
+            _ if !self.sorts() => return Ok((0.0, None)),
+            Some(by) => value_of(txn, by, item)?,
+            None if self.by_text => None,
+            None => Some(item.to_vec()),
         };
-        let offset = usize::try_from(offset).unwrap_or(0).min(items.len());
-        items.drain(..offset);
-        items.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        if self.by_text {
+            return Ok((0.0, text));
+        }
+        let number = text.map_or(Some(0.0), |it| number::parse_float(&it));
+        let not_a_number = || Stop::reply("ERR One or more scores can't be converted into double");
+        Ok((number.ok_or_else(not_a_number)?, None))
+    }
+
+    /// Compares weights, and elements with equal ones.
+    fn order(&self, a: &(Weight, Vec<u8>), b: &(Weight, Vec<u8>)) -> Ordering {
+        let by_number = a.0.0.total_cmp(&b.0.0);
+        let order = by_number.then_with(|| (&a.0.1, &a.1).cmp(&(&b.0.1, &b.1)));
+        match self.descending && self.sorts() {
+            true => order.reverse(),
+            false => order,
+        }
     }
 }
 
@@ -92,32 +120,22 @@ pub(super) fn sort_ro(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 fn run(txn: &mut Txn<'_>, args: Args<'_>, may_store: bool) -> Answer<Reply> {
     let options = SortOptions::parse(&args[2..], may_store)?;
     options.check(txn, if may_store { "sort" } else { "sort_ro" })?;
-    let mut items = items(txn, args[1], &options)?;
-    if options.sorts() {
-        let mut keyed = Vec::with_capacity(items.len());
-        for item in items {
-            let weight = match options.by {
-                Some(by) => value_of(txn, by, &item)?,
-                None => Some(item.clone()),
-            };
-            keyed.push((weight, item));
+    let room = options.target.map_or(txn.room, |_| Room::OF_COMMIT);
+    let items = items(txn, args[1], &options, room)?;
+    let found: Vec<Option<Vec<u8>>> = match options.gets.is_empty() {
+        true => items.into_iter().map(Some).collect(),
+        false => {
+            let of_item = |item| options.gets.iter().map(move |pattern| (item, *pattern));
+            let values = items
+                .iter()
+                .flat_map(of_item)
+                .map(|(item, pattern)| match pattern {
+                    b"#" => Ok(Some(item.clone())),
+                    pattern => value_of(txn, pattern, item),
+                });
+            room.collect(values, |it| bulk_bytes(it.as_ref().map_or(0, Vec::len)))?
         }
-        items = ordered(keyed, &options)?;
-    }
-    options.cut(&mut items);
-    let mut found: Vec<Option<Vec<u8>>> = Vec::new();
-    for item in items {
-        for pattern in &options.gets {
-            let value = match *pattern {
-                b"#" => Some(item.clone()),
-                pattern => value_of(txn, pattern, &item)?,
-            };
-            found.push(value);
-        }
-        if options.gets.is_empty() {
-            found.push(Some(item));
-        }
-    }
+    };
     match options.target {
         Some(target) => store(txn, target, found),
         None => Ok(Reply::Array(
@@ -126,39 +144,57 @@ fn run(txn: &mut Txn<'_>, args: Args<'_>, may_store: bool) -> Answer<Reply> {
     }
 }
 
-/// The elements of the key.
-fn items(txn: &mut Txn<'_>, key: &[u8], options: &SortOptions<'_>) -> Answer<Vec<Vec<u8>>> {
+/// The elements of the key that are wanted, in their order, as long as there is room.
+fn items(
+    txn: &mut Txn<'_>,
+    key: &[u8],
+    options: &SortOptions<'_>,
+    room: Room,
+) -> Answer<Vec<Vec<u8>>> {
     let entry = txn.lookup(key)?;
-    let Some(meta) = entry.meta().cloned() else {
+    let Some(meta) = entry.meta() else {
         return Ok(Vec::new());
     };
+    let all = walk(txn, meta, !options.sorts() && options.descending)?;
+    let (offset, count) = options.part();
+    // The same members of a set are stored each time.
+    let has_order = meta.kind != Kind::Set || options.target.is_none();
+    if !options.sorts() && has_order {
+        return room.collect(all.skip(offset).take(count), |it| bulk_bytes(it.len()));
+    }
+    let order = |a: &_, b: &_| options.order(a, b);
+    let mut first = First::new(offset.saturating_add(count), room, order);
+    for item in all {
+        let item = item?;
+        let weight = options.weight(txn, &item)?;
+        let bytes = bulk_bytes(item.len() + weight.1.as_ref().map_or(0, Vec::len));
+        first.push((weight, item), bytes)?;
+    }
+    let found = first.sorted()?.into_iter().skip(offset);
+    Ok(found.map(|it| it.1).collect())
+}
+
+type Elements = Box<dyn Iterator<Item = Answer<Vec<u8>>>>;
+
+/// The elements of a list, set or sorted set. The last may be reversed.
+fn walk(txn: &mut Txn<'_>, meta: &Meta, reversed: bool) -> Answer<Elements> {
     let (db, all) = (txn.db, elements(meta.version));
-    match meta.kind {
+    let of_score = |item: Answer<(Slice, Slice)>| Ok(item?.0[16..].to_vec());
+    Ok(match meta.kind {
         Kind::List => {
-            let found = range(txn, &meta, 0..=meta.count - 1)?;
-            Ok(found.iter().map(|it| it.to_vec()).collect())
+            let found = lists::walk(txn, meta, 0..=meta.count - 1)?;
+            Box::new(found.map(|item| Ok(item?.to_vec())))
         }
-        Kind::Set => {
-            let found = txn.scan(db, Space::Elements, all, meta.count)?;
-            let names = found.map(|item| Ok(name_of(&item?.0).to_vec()));
-            let mut names = names.collect::<Answer<Vec<_>>>()?;
-            if !options.sorts() && options.target.is_some() {
-                // The same is stored each time.
-                names.sort();
-            }
-            Ok(names)
-        }
+        Kind::Set => Box::new(sets::walk(txn, meta)?),
         Kind::SortedSet => {
             let found = txn.scan(db, Space::Ordered, all, meta.count)?;
-            let names = found.map(|item| Ok(item?.0[16..].to_vec()));
-            let mut names = names.collect::<Answer<Vec<_>>>()?;
-            if !options.sorts() && options.descending {
-                names.reverse();
+            match reversed {
+                false => Box::new(found.map(of_score)),
+                true => Box::new(found.rev().map(of_score)),
             }
-            Ok(names)
         }
-        Kind::String | Kind::Hash | Kind::Stream => Err(Stop::wrong_type()),
-    }
+        Kind::String | Kind::Hash | Kind::Stream => return Err(Stop::wrong_type()),
+    })
 }
 
 /// The value of the key, or of the field behind `->`, that a pattern names for an element.
@@ -187,32 +223,6 @@ fn value_of(txn: &mut Txn<'_>, pattern: &[u8], item: &[u8]) -> Answer<Option<Vec
         }
         _ => Ok(None),
     }
-}
-
-/// Sorts by weights, and equal weights by the elements.
-fn ordered(
-    mut keyed: Vec<(Option<Vec<u8>>, Vec<u8>)>,
-    options: &SortOptions<'_>,
-) -> Answer<Vec<Vec<u8>>> {
-    if options.by_text {
-        keyed.sort();
-    } else {
-        let not_a_number = || Stop::reply("ERR One or more scores can't be converted into double");
-        let weight = |text: &Option<Vec<u8>>| match text {
-            None => Ok(0.0),
-            Some(text) => number::parse_float(text).ok_or_else(not_a_number),
-        };
-        let mut weighted = Vec::with_capacity(keyed.len());
-        for (text, item) in keyed {
-            weighted.push((weight(&text)?, item));
-        }
-        weighted.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
-        keyed = weighted.into_iter().map(|(_, item)| (None, item)).collect();
-    }
-    if options.descending {
-        keyed.reverse();
-    }
-    Ok(keyed.into_iter().map(|(_, item)| item).collect())
 }
 
 fn store(txn: &mut Txn<'_>, key: &[u8], found: Vec<Option<Vec<u8>>>) -> Answer<Reply> {
