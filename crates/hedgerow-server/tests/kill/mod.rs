@@ -8,7 +8,7 @@ pub(crate) mod model;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -26,11 +26,15 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn begin(dir: &Path) -> Served {
+        Served::with_budget(dir, hedgerow_server::Options::new(dir).memory_budget)
+    }
+
+    pub(crate) fn with_budget(dir: &Path, bytes: u64) -> Served {
         let test = std::env::current_exe().unwrap();
         let built = test.parent().and_then(Path::parent).unwrap();
         let mut process = Command::new(built.join("examples/serve"))
             .arg(dir)
-            .arg("0")
+            .args(["0".to_owned(), bytes.to_string()])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -55,8 +59,7 @@ impl Served {
         self.signal("STOP");
         // The threads stop one after the other.
         until("a process that stands still", || {
-            let threads = Path::new("/proc").join(self.process.id().to_string());
-            let mut threads = std::fs::read_dir(threads.join("task")).unwrap();
+            let mut threads = std::fs::read_dir(self.file("task")).unwrap();
             threads.all(|thread| {
                 let status = std::fs::read_to_string(thread.unwrap().path().join("stat"));
                 // The name of the program stands in parentheses before the state.
@@ -66,6 +69,28 @@ impl Served {
                 status.is_ok_and(is_stopped)
             })
         });
+    }
+
+    /// The most memory that the process has had since [`Served::forget_peak`].
+    #[cfg(target_os = "linux")]
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(self.file("status")).unwrap();
+        let peak = status.lines().find_map(|it| it.strip_prefix("VmHWM:"));
+        let kib = peak.and_then(|it| it.trim().strip_suffix(" kB")).unwrap();
+        kib.parse::<u64>().unwrap() << 10
+    }
+
+    #[cfg(target_os = "linux")]
+    #[allow(clippy::disallowed_methods, reason = "a file of the system")]
+    pub(crate) fn forget_peak(&self) {
+        std::fs::write(self.file("clear_refs"), "5").unwrap();
+    }
+
+    /// A file about the process.
+    fn file(&self, name: &str) -> PathBuf {
+        Path::new("/proc")
+            .join(self.process.id().to_string())
+            .join(name)
     }
 
     pub(crate) fn go_on(&self) {

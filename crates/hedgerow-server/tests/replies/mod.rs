@@ -1,4 +1,10 @@
-//! Replies that are too large are refused, and the connection goes on.
+//! Replies that are too large are refused, and the connection goes on. What is collected for a
+//! reply, or read for it, does not take more memory than a reply may.
+
+#[cfg(target_os = "linux")]
+mod memory;
+
+use std::ops::Range;
 
 use crate::Served;
 use crate::client::{Client, Value, bulk, int};
@@ -8,6 +14,8 @@ const VALUES: usize = 20;
 const VALUE_BYTES: usize = 4 << 20;
 /// The values that fit into one reply.
 const FITTING: usize = 15;
+/// The members of a set that is larger than a reply.
+const MEMBERS: usize = 1_200;
 
 fn is_refused(reply: &Value) -> bool {
     matches!(reply, Value::Error(text) if text.contains("67108864 bytes") && text.contains("HSCAN"))
@@ -49,12 +57,20 @@ fn fill(client: &mut Client) {
         client.call(&format!("HSET h f{i} {value}"));
         client.call(&format!("RPUSH l {value}"));
     }
-    // Members of sets are keys of the engine, which are short.
-    for begin in (0..1_200).step_by(40) {
-        let names = (begin..begin + 40).map(|i| format!("{i}{}", "m".repeat(60_000)));
-        client.call(&format!("SADD s {}", names.collect::<Vec<_>>().join(" ")));
-    }
+    add_members(client, "s", 0..MEMBERS);
     client.call("ZUNIONSTORE z 1 s");
+}
+
+/// Adds members to a set. They are keys of the engine, which are short.
+fn add_members(client: &mut Client, key: &str, members: Range<usize>) {
+    for begin in members.clone().step_by(40) {
+        let part = (begin..members.end.min(begin + 40)).map(|i| format!(" {}", member(i)));
+        client.call(&format!("SADD {key}{}", part.collect::<String>()));
+    }
+}
+
+fn member(i: usize) -> String {
+    format!("{i}{}", "m".repeat(60_000))
 }
 
 #[test]
@@ -91,7 +107,10 @@ fn a_reply_that_is_too_large_is_refused_and_the_client_is_served() {
         assert!(is_refused(&client.call(call)), "{call}");
     }
     let counts = ["LLEN l", "SCARD s", "ZCARD z"].map(|it| client.call(it));
-    assert_eq!(counts, [int(VALUES as i64), int(1_200), int(1_200)]);
+    assert_eq!(
+        counts,
+        [int(VALUES as i64), int(MEMBERS as i64), int(MEMBERS as i64)]
+    );
     let part = client.call("LRANGE l 0 14");
     assert!(matches!(part, Value::Array(items) if items.len() == FITTING));
     // The longest string is a reply.
@@ -123,5 +142,140 @@ fn a_transaction_with_a_reply_that_is_too_large_does_what_fits() {
     assert_eq!(client.call("STRLEN k0"), int(VALUE_BYTES as i64));
     assert_eq!(client.call("PING"), Value::status("PONG"));
     assert_eq!(client.call("ECHO hello"), bulk("hello"));
+    served.end();
+}
+
+/// Collections that are larger than a reply: sets `s` and `t` with the same members but for one,
+/// and `u`, which has one of them; sorted sets `z` and `v`; places `g`; a stream `x`. And a short
+/// list `f`.
+fn fill_more(client: &mut Client) {
+    fill(client);
+    add_members(client, "u", MEMBERS - 1..2 * MEMBERS);
+    client.call("SUNIONSTORE t s");
+    client.call(&format!("SREM t {}", member(7)));
+    client.call("ZUNIONSTORE v 1 u");
+    for begin in (0..MEMBERS).step_by(40) {
+        let places = (begin..begin + 40).map(|i| format!(" 0 0.0{i} {}", member(i)));
+        client.call(&format!("GEOADD g{}", places.collect::<String>()));
+    }
+    let value = "v".repeat(VALUE_BYTES);
+    for i in 1..=VALUES {
+        client.call(&format!("XADD x {i} f {value}"));
+    }
+    client.call("XGROUP CREATE x readers 0");
+    // Each names a key with a large value.
+    (0..VALUES).for_each(|i| drop(client.call(&format!("RPUSH f {i}"))));
+}
+
+#[test]
+fn what_is_collected_for_a_reply_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    fill_more(&mut client);
+    let members = (0..MEMBERS).map(|i| format!("SET {} v", member(i)));
+    members.for_each(|call| drop(client.call(&call)));
+    for call in [
+        "SUNION t u",
+        "SINTER s s",
+        "SINTER s t",
+        "SDIFF s none",
+        "SDIFF u t",
+        "SORT l ALPHA",
+        "SORT l BY none LIMIT 2 16",
+        "SORT s ALPHA DESC",
+        "SORT s BY none",
+        "SORT z BY none DESC",
+        "SORT f GET k*",
+        "XRANGE x - +",
+        "XREVRANGE x + - COUNT 18",
+        "XREAD STREAMS x 0",
+        "XREAD COUNT 10 STREAMS x x 0 0",
+        "XREADGROUP GROUP readers one STREAMS x >",
+        "XINFO STREAM x FULL COUNT 0",
+        "GEOSEARCH g FROMLONLAT 0 0 BYRADIUS 1000 km",
+        "GEOSEARCH g FROMLONLAT 0 0 BYRADIUS 1000 km COUNT 1199 DESC",
+        "ZUNION 2 z v",
+        "ZINTER 2 z t WITHSCORES",
+        "ZDIFF 2 z none",
+        "HSCAN h 0 COUNT 100",
+        "SSCAN s 0 COUNT 1000000000",
+        "HRANDFIELD h -20 WITHVALUES",
+        "HRANDFIELD h 19 WITHVALUES",
+        "SRANDMEMBER s -1200",
+        "KEYS *m",
+        "SCAN 0 COUNT 1000000000",
+    ] {
+        let reply = client.call(call);
+        assert!(is_refused(&reply), "{call}: {:.100}", reply.to_string());
+    }
+    // What a refused read would have delivered is still new.
+    let pending = client.call("XPENDING x readers");
+    assert!(matches!(&pending, Value::Array(parts) if parts[0] == int(0)));
+    served.end();
+}
+
+#[test]
+fn a_small_result_of_large_collections_is_no_large_reply() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    fill_more(&mut client);
+    let (seventh, last) = (member(7), member(MEMBERS - 1));
+    let (all, most) = (MEMBERS as i64, MEMBERS as i64 - 1);
+    for (call, expected) in [
+        ("SINTER s u", Value::bulks([&last])),
+        ("SINTER s t u", Value::bulks([&last])),
+        ("SINTER s none", Value::Array(Vec::new())),
+        ("SDIFF s t", Value::bulks([&seventh])),
+        ("SDIFF s t s", Value::Array(Vec::new())),
+        ("SINTERCARD 2 s t", int(most)),
+        ("SINTERCARD 2 s t LIMIT 1000", int(1_000)),
+        ("SUNIONSTORE d s t", int(all)),
+        ("SDIFFSTORE d s u", int(most)),
+        ("SINTERSTORE s t s", int(most)),
+        ("SUNIONSTORE s s none", int(most)),
+        ("SCARD s", int(most)),
+        ("SINTERSTORE d s none", int(0)),
+        ("EXISTS d", int(0)),
+        ("ZINTER 2 z v", Value::bulks([&last])),
+        (
+            "ZDIFF 2 z t WITHSCORES",
+            Value::bulks([seventh.as_str(), "1"]),
+        ),
+        ("ZINTERCARD 2 z t", int(most)),
+        ("ZINTERCARD 2 z t LIMIT 5", int(5)),
+        ("ZUNIONSTORE d 2 z t WEIGHTS 2 3", int(all)),
+        ("ZCOUNT d 5 5", int(most)),
+        ("ZREMRANGEBYSCORE d 5 5", int(most)),
+        ("ZCARD d", int(most)),
+        (
+            "GEOSEARCH g FROMLONLAT 0 0 BYRADIUS 1000 km COUNT 1",
+            Value::bulks([&member(0)]),
+        ),
+        (
+            "GEOSEARCHSTORE d g FROMLONLAT 0 0 BYRADIUS 1000 km",
+            int(all),
+        ),
+        ("SORT s BY none LIMIT 5 0", Value::Array(Vec::new())),
+        ("SORT s ALPHA DESC LIMIT 1 1", Value::bulks([&member(99)])),
+        ("SORT z ALPHA LIMIT 1 1", Value::bulks([&member(1_000)])),
+        ("SORT l BY none STORE d", int(VALUES as i64)),
+        ("XTRIM x MAXLEN 1", int(VALUES as i64 - 1)),
+    ] {
+        let reply = client.call(call);
+        assert!(reply == expected, "{call}: {:.100}", reply.to_string());
+    }
+    let value = "v".repeat(VALUE_BYTES);
+    for call in ["SORT l ALPHA LIMIT 18 1", "SORT l BY none LIMIT 18 1"] {
+        assert!(client.call(call) == Value::bulks([&value]), "{call}");
+    }
+    let item = |id: &str| Value::Array(vec![bulk(id), Value::bulks(["f", &value])]);
+    let of_stream = Value::Array(vec![item("20-0")]);
+    assert!(client.call("XREVRANGE x + - COUNT 1") == of_stream);
+    let expected = Value::Array(vec![Value::Array(vec![bulk("x"), of_stream])]);
+    for call in ["XREAD COUNT 1 STREAMS x 0", "XREAD COUNT 2 STREAMS x 19"] {
+        assert!(client.call(call) == expected, "{call}");
+    }
     served.end();
 }
