@@ -39,7 +39,7 @@ pub(super) fn field(txn: &mut Txn<'_>, meta: &Meta, name: &[u8]) -> Answer<Optio
     Ok(stored(txn, meta, name)?.filter(|it| it.is_live(now)))
 }
 
-/// What is kept of several fields; in memory mode all that are missing are asked for together.
+/// The kept parts of several fields; in memory mode all that are missing are asked for together.
 pub(super) fn fields<T>(
     txn: &mut Txn<'_>,
     meta: &Meta,

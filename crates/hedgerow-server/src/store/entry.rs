@@ -78,7 +78,7 @@ impl Txn<'_> {
         Ok(entry)
     }
 
-    /// What is kept of several keys; in memory mode all that are missing are asked for together.
+    /// The kept parts of several keys; in memory mode all that are missing are asked for together.
     pub(crate) fn lookup_all<T>(
         &mut self,
         keys: &[&[u8]],

@@ -243,7 +243,8 @@ impl<'a> Txn<'a> {
         read(&mut self.batch, wanted, database.space(space), key)
     }
 
-    /// What is kept of several values. In memory mode all that are missing are asked for together.
+    /// The kept parts of several values. In memory mode all that are missing are asked for
+    /// together.
     pub(crate) fn get_all<T>(
         &mut self,
         (db, space): (usize, Space),

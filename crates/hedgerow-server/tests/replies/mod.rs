@@ -209,7 +209,7 @@ fn what_is_collected_for_a_reply_is_counted() {
         let reply = client.call(call);
         assert!(is_refused(&reply), "{call}: {:.100}", reply.to_string());
     }
-    // What a refused read would have delivered is still new.
+    // A refused read delivers nothing.
     let pending = client.call("XPENDING x readers");
     assert!(matches!(&pending, Value::Array(parts) if parts[0] == int(0)));
     served.end();
@@ -247,7 +247,7 @@ fn a_small_result_of_large_collections_is_no_large_reply() {
         ("ZINTERCARD 2 z t LIMIT 5", int(5)),
         ("ZUNIONSTORE d 2 z t WEIGHTS 2 3", int(all)),
         ("ZCOUNT d 5 5", int(most)),
-        ("ZREMRANGEBYSCORE d 5 5", int(most)),
+        ("ZREMRANGEBYSCORE d 2 2", int(1)),
         ("ZCARD d", int(most)),
         (
             "GEOSEARCH g FROMLONLAT 0 0 BYRADIUS 1000 km COUNT 1",
@@ -267,7 +267,7 @@ fn a_small_result_of_large_collections_is_no_large_reply() {
         assert!(reply == expected, "{call}: {:.100}", reply.to_string());
     }
     let value = "v".repeat(VALUE_BYTES);
-    for call in ["SORT l ALPHA LIMIT 18 1", "SORT l BY none LIMIT 18 1"] {
+    for call in ["SORT l ALPHA LIMIT 3 1", "SORT l BY none LIMIT 18 1"] {
         assert!(client.call(call) == Value::bulks([&value]), "{call}");
     }
     let item = |id: &str| Value::Array(vec![bulk(id), Value::bulks(["f", &value])]);
