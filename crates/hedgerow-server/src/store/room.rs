@@ -109,12 +109,14 @@ impl Room {
     }
 }
 
-/// The first parts in an order, and their bytes, of all that are pushed. So what is behind the
-/// limit of a reply takes none of its room.
+/// The first parts in an order, and their bytes, of all that are pushed. What is behind the limit of
+/// a reply takes none of its room. It keeps at most twice as many bytes as there is room for, so
+/// that each sorting lets go of as many as the room has, or refuses.
 pub(crate) struct First<T, O> {
     count: usize,
     room: Room,
-    left: Room,
+    /// The bytes of parts since the last sorting.
+    fresh: usize,
     order: O,
     kept: Vec<(T, usize)>,
 }
@@ -124,7 +126,7 @@ impl<T, O: Fn(&T, &T) -> Ordering> First<T, O> {
         First {
             count,
             room,
-            left: room,
+            fresh: 0,
             order,
             kept: Vec::new(),
         }
@@ -132,15 +134,20 @@ impl<T, O: Fn(&T, &T) -> Ordering> First<T, O> {
 
     pub(crate) fn push(&mut self, part: T, bytes: usize) -> Answer<()> {
         self.kept.push((part, bytes));
-        self.left.take(bytes).or_else(|_| self.cut())
+        self.fresh = self.fresh.saturating_add(bytes);
+        match self.fresh > self.room.left {
+            true => self.cut(),
+            false => Ok(()),
+        }
     }
 
     /// Lets go of what is not among the first.
     fn cut(&mut self) -> Answer<()> {
         self.kept.sort_by(|a, b| (self.order)(&a.0, &b.0));
         self.kept.truncate(self.count);
-        self.left = self.room;
-        self.kept.iter().try_for_each(|it| self.left.take(it.1))
+        self.fresh = 0;
+        let mut room = self.room;
+        self.kept.iter().try_for_each(|it| room.take(it.1))
     }
 
     /// The parts in order.
@@ -164,5 +171,20 @@ mod tests {
         let mut first = First::new(5, Room::behind(40, 0, false), u32::cmp);
         let refused = (0..5).find_map(|it| first.push(it, 10).err());
         assert!(matches!(refused, Some(Stop::Reply(text)) if text.contains("40 bytes")));
+    }
+    /// Each part that came when the first nearly filled the room had all of them sorted again.
+    #[test]
+    fn parts_are_sorted_many_at_a_time() {
+        let compared = std::cell::Cell::new(0);
+        let order = |a: &u32, b: &u32| {
+            compared.set(compared.get() + 1);
+            a.cmp(b)
+        };
+        let mut first = First::new(999, Room::behind(10_000, 0, false), order);
+        for it in 0..20_000_u32 {
+            first.push(it.wrapping_mul(2_654_435_761), 10).unwrap();
+        }
+        assert_eq!(first.sorted().unwrap().len(), 999);
+        assert!(compared.get() < 40 * 20_000, "{}", compared.get());
     }
 }
