@@ -12,7 +12,7 @@ mod handle;
 mod install;
 mod kept_files;
 mod task;
-mod writer;
+mod write_state;
 
 pub(crate) use catalog::{Catalog, CurrentCatalog, KeyspaceCell, KeyspaceState};
 pub(crate) use directories::{Directories, log_dir};
@@ -20,7 +20,7 @@ pub(crate) use events::Events;
 pub(crate) use handle::{Handle, SnapshotGuard};
 pub(crate) use kept_files::{kept_dir, kept_path};
 pub(crate) use task::{Access, Answer, Asynchronous, Task, Write};
-pub(crate) use writer::{CommitState, Ids, Stripes, WholeTrees, Writer, stripe};
+pub(crate) use write_state::{CommitState, Ids, Stripes, WholeTrees, Writer, stripe};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
