@@ -9,6 +9,7 @@ pub(crate) mod expiry;
 pub(crate) mod key_order;
 pub(crate) mod key_ranges;
 pub(crate) mod merge_operator;
+pub(crate) mod mutex;
 pub(crate) mod operand_chain;
 pub(crate) mod options;
 pub(crate) mod page;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::entry::SeqNo;
 use crate::base::error::Result;
-use crate::base::runtime::lock;
+use crate::base::mutex::lock;
 use crate::group_filter;
 use crate::paths::group_filters;
 use crate::tree::engine::{Engine, KeyspaceState};

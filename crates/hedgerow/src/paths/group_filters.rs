@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::base::entry::{PartitionId, SeqNo};
 use crate::base::error::{Error, Result};
+use crate::base::mutex::lock;
 use crate::base::page::TableId;
-use crate::base::runtime::lock;
 use crate::base::stats::Job;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;

@@ -8,8 +8,8 @@ use hedgerow_io::{Clock, Environment};
 
 use crate::base::entry::{KeyspaceId, SeqNo};
 use crate::base::error::{Error, Result};
+use crate::base::mutex::lock;
 use crate::base::options::{Design, Layout};
-use crate::base::runtime::lock;
 use crate::design::merge_policy;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::compaction;

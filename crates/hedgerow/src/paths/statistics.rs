@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::base::mutex::lock;
 use crate::base::runtime::Priority;
-use crate::base::runtime::lock;
 use crate::base::stats::{
     DbStats, KeyspaceStats, LevelStats, MemoryStats, OperationKind, PartitionStats, StallStats,
     WorkerStats,

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use hedgerow_mem::{CachePadded, ChunkPool};
 
 use crate::base::error::{Error, Result};
-use crate::base::runtime::lock;
+use crate::base::mutex::lock;
 use crate::table::page_cache::PageCache;
 
 /// The shares of one budget, in bytes.

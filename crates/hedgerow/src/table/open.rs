@@ -22,8 +22,8 @@ use super::format;
 use super::page_io;
 use super::paged_file::{PagedFile, TableContext};
 use super::table_file::ResidencyChoice;
+use crate::base::mutex::lock;
 use crate::base::range_tombstones::RangeTombstones;
-use crate::base::runtime::lock;
 use crate::base::table_meta::TableMeta;
 
 /// The name of a table's file.

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
 use crate::base::key_ranges::KeyRange;
+use crate::base::mutex::lock;
 use crate::base::page::Wanted;
 use crate::base::range_tombstones::successor;
-use crate::base::runtime::lock;
 use crate::table::iter::{Entry, InternalIter};
 
 /// The ranges that the iterators of a transaction have read in one keyspace.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hedgerow_mem::Publisher;
 
 use crate::base::entry::SeqNo;
-use crate::base::runtime::lock;
+use crate::base::mutex::lock;
 
 /// The open snapshots of a database.
 ///

@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::base::error::{Error, Result};
+use crate::base::mutex::lock;
 use crate::base::runtime::Workers;
-use crate::base::runtime::lock;
 use crate::base::runtime::workers::Inbox;
 use crate::tree::engine::{Engine, Task};
 

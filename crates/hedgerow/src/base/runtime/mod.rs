@@ -9,11 +9,3 @@ pub(crate) use rate_limiter::RateLimiter;
 pub(crate) use scheduler::{Priority, Scheduler};
 pub(crate) use throttle::{Pressure, Throttle, delay_ns_per_byte};
 pub(crate) use workers::Workers;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks a mutex even if it is poisoned. The data behind every mutex of the engine is whole between
-/// statements, so a panic elsewhere does not make it useless.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hedgerow_io::Clock;
 
-use super::lock;
+use crate::base::mutex::lock;
 
 /// Lets at most `bytes_per_second` pass, averaged over a tenth of a second.
 #[derive(Debug)]

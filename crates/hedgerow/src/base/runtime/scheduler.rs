@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use hedgerow_io::{Background, Clock, Environment, Join};
 
-use super::lock;
 use crate::base::error::{Error, Result};
+use crate::base::mutex::lock;
 use crate::base::random::Random;
 
 /// The order of jobs. Smaller levels go before larger ones.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use hedgerow_io::Clock;
 
-use super::lock;
+use crate::base::mutex::lock;
 use crate::base::stats::Stall;
 
 /// The longest single pause: under the 30 ms that a write may wait.

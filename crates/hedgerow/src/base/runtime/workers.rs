@@ -18,9 +18,9 @@ use std::time::Duration;
 use hedgerow_io::{Clock, Environment, Join};
 use hedgerow_mem::{Refused, TaskQueue, Turn};
 
-use super::lock;
 use super::{Priority, Scheduler};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::mutex::lock;
 use crate::base::stats::WorkerStats;
 
 /// The most tasks that a worker takes at once: one commit, and enough reads for a deep device

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use super::{STRIPES, Stripe};
-use crate::base::runtime::lock;
+use crate::base::mutex::lock;
 
 /// Operations on a keyspace. Recent ones count more than old ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -29,8 +29,8 @@ use std::sync::Arc;
 
 use crate::base::entry::RunId;
 use crate::base::error::Result;
+use crate::base::mutex::lock;
 use crate::base::page::TableId;
-use crate::base::runtime::lock;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::{Group, RUNS_MAX, Run};
 use crate::group_filter::{self, Change, Context, GroupProbe, Step, Version};

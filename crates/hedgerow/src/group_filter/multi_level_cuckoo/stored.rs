@@ -13,8 +13,8 @@ use std::sync::Arc;
 use crate::base::codec::checksum::place;
 use crate::base::entry::RunId;
 use crate::base::error::Result;
+use crate::base::mutex::lock;
 use crate::base::page::TableId;
-use crate::base::runtime::lock;
 use crate::base::stats::Job;
 use crate::design::merge_policy::shape::Group;
 use crate::group_filter::{

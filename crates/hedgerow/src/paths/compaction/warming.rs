@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crate::base::error::Result;
+use crate::base::mutex::lock;
 use crate::base::page::TableId;
-use crate::base::runtime::lock;
 use crate::table::open::{STREAM_BYTES_MAX, StreamedPages};
 use crate::tree::engine::{Engine, Writer};
 use crate::tree::partition::Partition;

@@ -9,7 +9,7 @@ use hedgerow_mem::Publisher;
 
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::runtime::lock;
+use crate::base::mutex::lock;
 use crate::tree::partition::{KeyBounds, KeyspaceFacts, Partition};
 use crate::tree::version::Version;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::runtime::lock;
+use crate::base::mutex::lock;
 use crate::base::stats::Event;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;

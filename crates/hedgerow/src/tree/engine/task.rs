@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::{Engine, KeyspaceCell};
 use crate::base::entry::{KeyHash, Tag};
 use crate::base::error::{Error, Result};
+use crate::base::mutex::lock;
 use crate::base::options::Durability;
-use crate::base::runtime::{Workers, lock};
+use crate::base::runtime::Workers;
 use crate::base::slice::Slice;
 
 /// The parts of asynchronous calls.

@@ -7,8 +7,9 @@ use std::sync::{Mutex, MutexGuard};
 use hedgerow_io::FileLock;
 
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
+use crate::base::mutex::lock;
 use crate::base::page::TableId;
-use crate::base::runtime::{RateLimiter, lock};
+use crate::base::runtime::RateLimiter;
 use crate::design::advisor::Device;
 use crate::tree::partition::Partition;
 use crate::tree::version::VersionSet;

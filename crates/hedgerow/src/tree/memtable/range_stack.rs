@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 
 use crate::base::entry::SeqNo;
+use crate::base::mutex::lock;
 use crate::base::range_tombstones::RangeTombstones;
-use crate::base::runtime::lock;
 
 /// The lists of a stack, the oldest and largest first.
 pub(crate) type RangeLists = Vec<Arc<RangeTombstones>>;

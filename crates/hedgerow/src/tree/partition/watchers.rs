@@ -10,7 +10,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::base::key_ranges::KeyRanges;
-use crate::base::runtime::lock;
+use crate::base::mutex::lock;
 
 /// The writes to watched keys.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
