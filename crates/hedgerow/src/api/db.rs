@@ -1,5 +1,6 @@
 //! The database: keyspaces, whole-database operations, closing.
 
+mod async_calls;
 mod bounds;
 mod consumers;
 mod opening;
@@ -11,8 +12,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::api::asynchronous;
-use crate::api::asynchronous::Pending;
 use crate::api::batch::{Batch, IndexedBatch};
 use crate::api::keyspace::{Keyspace, check_name};
 use crate::api::snapshot::Snapshot;
@@ -270,52 +269,6 @@ impl Db {
     /// `Io`, `Poisoned`, `Closed`, `Unsupported` when opened for reading only.
     pub fn sync(&self) -> Result<()> {
         write::sync(&self.engine)
-    }
-
-    /// Becomes ready when every asynchronous call made before it has ended. Its result is the first
-    /// error, since the last barrier, of a write that returned no future
-    /// ([`Keyspace::put_later`](crate::Keyspace::put_later)). The barrier adds no durability to
-    /// these writes; [`Db::sync`] makes them durable.
-    ///
-    /// ```
-    /// # use hedgerow::{Db, Layout};
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// let db = Db::builder(dir.path()).workers(1).open()?;
-    /// let events = db.keyspace("events", Layout::sorted())?;
-    /// for i in 0..1000_u32 {
-    ///     events.put_later(i.to_be_bytes(), "something happened")?;
-    /// }
-    /// db.barrier().wait()?;
-    /// assert_eq!(events.scan::<&[u8]>(..)?.count(), 1000);
-    /// # Ok::<(), hedgerow::Error>(())
-    /// ```
-    pub fn barrier(&self) -> Pending<()> {
-        let all = asynchronous::all_workers(&self.engine);
-        asynchronous::call_behind(&self.engine, &all, |engine| {
-            match engine.asynchronous.take_lost_error() {
-                Some(error) => Err(error),
-                None => Ok(()),
-            }
-        })
-    }
-
-    /// Drops a keyspace as [`Db::drop_keyspace`] does, after every call for it that was made
-    /// before. Calls made after it are `Closed`.
-    pub fn drop_keyspace_async(&self, name: &str) -> Pending<()> {
-        let name = name.to_owned();
-        let all = asynchronous::all_workers(&self.engine);
-        let cell = self.engine.catalog.load().keyspaces.get(&name).cloned();
-        if let Some(cell) = &cell {
-            cell.dropping.store(true, Ordering::Release);
-        }
-        asynchronous::call_behind(&self.engine, &all, move |engine: &Arc<Engine>| {
-            let db = Db::new(Handle::of_worker(engine));
-            let dropped = db.drop_keyspace(&name);
-            if let Some(cell) = cell {
-                cell.dropping.store(false, Ordering::Release);
-            }
-            dropped
-        })
     }
 
     /// Writes the entries of all memtables to tables, and waits until this is done.

@@ -5,7 +5,6 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::batch::{Batch, IndexedBatch};
 use crate::api::keyspace::Keyspace;
 use crate::base::entry::KeyspaceId;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -56,6 +55,10 @@ impl Snapshot {
             time,
             catalog,
         })))
+    }
+
+    pub(super) fn engine(&self) -> &Handle {
+        &self.0.engine
     }
 
     /// The sequence number at which it reads.
@@ -231,12 +234,6 @@ impl Snapshot {
     /// As [`Snapshot::scan`].
     pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
         Cursor::open(self.view(keyspace, &ALL_KEYS)?)
-    }
-
-    /// An empty batch that reads its own writes, over this snapshot. Its commit overwrites what
-    /// others have written since the snapshot; a [`Transaction`](crate::Transaction) is checked.
-    pub fn indexed_batch(&self) -> IndexedBatch {
-        IndexedBatch::new(Batch::new(&self.0.engine), self.clone())
     }
 
     fn view(&self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<Arc<View>> {

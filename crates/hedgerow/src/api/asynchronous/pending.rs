@@ -49,14 +49,14 @@ enum State<T> {
 }
 
 impl<T> Pending<T> {
-    pub(super) fn ready(result: Result<T>) -> Pending<T> {
+    pub(in crate::api) fn ready(result: Result<T>) -> Pending<T> {
         Pending {
             state: State::Ready(Some(result)),
         }
     }
 
     /// A result and the sender that provides it.
-    pub(super) fn queued(engine: &Arc<Engine>) -> (oneshot::Sender<Result<T>>, Pending<T>) {
+    pub(in crate::api) fn queued(engine: &Arc<Engine>) -> (oneshot::Sender<Result<T>>, Pending<T>) {
         let (sender, answer) = oneshot::async_channel();
         let state = State::Queued {
             answer,

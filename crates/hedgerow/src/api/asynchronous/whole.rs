@@ -1,60 +1,18 @@
-//! The asynchronous calls of a database and of batches, and scans as a sequence.
+//! The asynchronous commit of batches, and scans as a sequence.
 
 use std::collections::VecDeque;
 use std::ops::{Bound, RangeBounds};
-use std::path::Path;
 use std::sync::Arc;
 
-use super::{Pending, all_workers, call_behind};
+use super::{Pending, call_behind};
 use crate::api::batch::Batch;
-use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::options::Durability;
 use crate::base::slice::Slice;
-use crate::paths::checkpoint;
 use crate::paths::scan::range_bounds;
-use crate::paths::write;
 use crate::tree::engine::{Engine, Handle};
 use crate::tree::partition::KeyBounds;
-
-impl Db {
-    /// Makes everything durable as [`Db::sync`] does, and every call made before.
-    pub fn sync_async(&self) -> Pending<()> {
-        let all = all_workers(self.engine());
-        call_behind(self.engine(), &all, |engine: &Arc<Engine>| {
-            write::sync(engine)
-        })
-    }
-
-    /// Makes a checkpoint as [`Db::checkpoint`] does, with every call made before.
-    pub fn checkpoint_async(&self, dir: impl AsRef<Path>) -> Pending<()> {
-        let all = all_workers(self.engine());
-        let dir = dir.as_ref().to_path_buf();
-        call_behind(self.engine(), &all, move |engine: &Arc<Engine>| {
-            checkpoint::make(engine, &dir)
-        })
-    }
-
-    /// Closes the database as [`Db::close`] does, on a thread of its own, after every call made
-    /// before.
-    pub fn close_async(self) -> Pending<()> {
-        let engine = self.engine().clone();
-        if engine.scheduler.is_inline() {
-            return Pending::ready(self.close());
-        }
-        let (sender, pending) = Pending::queued(&engine);
-        let body = Box::new(move || drop(sender.send(self.close())));
-        match engine.environment.spawn.spawn("hedgerow-close", body) {
-            Ok(_) => pending,
-            Err(e) => Pending::ready(Err(Error::io(
-                "start a thread for",
-                &engine.directories.root,
-                e,
-            ))),
-        }
-    }
-}
 
 impl Batch {
     /// Commits as [`Batch::commit`] does, after the calls made before for the same trees. A call

@@ -75,7 +75,7 @@ pub struct IndexedBatch {
 pub struct Savepoint(u64);
 
 impl IndexedBatch {
-    pub(crate) fn new(batch: Batch, snapshot: Snapshot) -> IndexedBatch {
+    pub(super) fn new(batch: Batch, snapshot: Snapshot) -> IndexedBatch {
         IndexedBatch {
             batch,
             snapshot,
