@@ -4,7 +4,7 @@ use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Shape};
 use crate::design::merge_policy::{LevelSummary, LevelTarget};
 
 /// Three quarters of the most runs of a group.
-const HIGH_PILE: f64 = 0.75 * RUNS_MAX as f64;
+const HIGH_STACK: f64 = 0.75 * RUNS_MAX as f64;
 
 /// The merges that are needed until the targets are met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ fn is_used<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget], level: usize) ->
 /// The part of a level of nodes. Nodes feed in turn: a node owes a merge only when it is close to
 /// the most runs of a group.
 fn owed_by_nodes(summary: &LevelSummary) -> Owed {
-    let high = f64::from(summary.runs) / HIGH_PILE - 1.0;
+    let high = f64::from(summary.runs) / HIGH_STACK - 1.0;
     let bytes = summary.bytes as f64 * high.max(0.0);
     Owed {
         bytes,
