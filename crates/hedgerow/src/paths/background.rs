@@ -7,8 +7,9 @@
 //!
 //! * A sealed memtable is flushed ([`spawn_flush`]). A flush that finds level 0 full leaves the
 //!   memtable to the merge that makes room.
-//! * After a flush, a merge and a retune, and when tables were loaded or the database was opened,
-//!   [`settle`] begins what the tree needs: merges, then filters, then filling the page cache.
+//! * After a flush, a merge, a retune and a compaction of a range, and when tables were loaded or
+//!   the database was opened, [`settle`] begins what the tree needs: merges, then filters, then
+//!   filling the page cache.
 //! * After a merge, flushes that had no room resume.
 //! * A job that failed is not repeated at once. The next flush of the tree does so, or the next
 //!   caller that waits ([`wait`]).
