@@ -152,15 +152,21 @@ fn measure(
         client.call(place, count)?;
         place += count;
         let now = Instant::now();
-        if latency.record(now - last) && now - last >= LONG {
+        let is_longest = latency.record(now - last);
+        let is_time = now - told >= PROGRESS_EVERY;
+        if is_longest && now - last >= LONG {
             // The last look is at most a call and an interval of progress ago.
             latency.note_stolen(stolen.look());
+            last = Instant::now();
+        } else if is_time {
+            stolen.look();
+            last = Instant::now();
+        } else {
+            last = now;
         }
-        last = now;
-        if now - told >= PROGRESS_EVERY {
+        if is_time {
             advanced(place - told_place);
             (told, told_place) = (now, place);
-            stolen.look();
         }
     }
     client.finish()?;

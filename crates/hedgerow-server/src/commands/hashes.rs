@@ -299,6 +299,9 @@ pub(super) fn random_elements<T: Clone>(
         return Ok(Vec::new());
     };
     let (wanted, near) = (count.map_or(1, i64::unsigned_abs), DRAWN_FROM as u64);
+    if wanted == 0 {
+        return Ok(Vec::new());
+    }
     let repeats = count.is_some_and(|it| it < 0);
     if repeats {
         txn.room.check_draws(wanted)?;

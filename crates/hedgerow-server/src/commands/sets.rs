@@ -7,7 +7,7 @@ use super::arguments::{Options, count, integer, is};
 use super::hashes::{element_key, name_of, random_elements, store_count};
 use crate::number;
 use crate::resp::{Reply, bulk_bytes};
-use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn, elements};
+use crate::store::{Answer, Entry, Kind, Meta, Room, Space, Stop, Txn, elements};
 use hedgerow::Slice;
 
 fn set(txn: &mut Txn<'_>, key: &[u8]) -> Answer<Entry> {
@@ -230,7 +230,7 @@ fn combine(
     txn: &mut Txn<'_>,
     keys: Args<'_>,
     how: Combine,
-    mut keep: impl FnMut(&mut Txn<'_>, Vec<u8>) -> Answer<bool>,
+    mut keep: impl FnMut(Vec<u8>) -> Answer<bool>,
 ) -> Answer<()> {
     let mut metas = txn.lookup_all(keys, |it| match it.meta() {
         Some(meta) if meta.kind != Kind::Set => Err(Stop::wrong_type()),
@@ -239,7 +239,7 @@ fn combine(
     if how == Combine::Union {
         for meta in metas.iter().flatten() {
             for name in walk(txn, meta)? {
-                keep(txn, name?)?;
+                keep(name?)?;
             }
         }
         return Ok(());
@@ -262,23 +262,34 @@ fn combine(
             part.retain(|_| found.next() == Some(how == Combine::Intersection));
         }
         for name in part {
-            if !keep(txn, name)? {
+            if !keep(name)? {
                 return Ok(());
             }
         }
     }
 }
 
-fn find(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine) -> Answer<Reply> {
-    let (mut found, mut room) = (BTreeSet::new(), txn.room);
-    combine(txn, keys, how, |_, name| {
+/// The members of the combination of several sets, as long as there is room.
+fn collected(
+    txn: &mut Txn<'_>,
+    keys: Args<'_>,
+    how: Combine,
+    mut room: Room,
+) -> Answer<BTreeSet<Vec<u8>>> {
+    let mut found = BTreeSet::new();
+    combine(txn, keys, how, |name| {
         let bytes = bulk_bytes(name.len());
         if found.insert(name) {
             room.take(bytes)?;
         }
         Ok(true)
     })?;
-    Ok(reply(found))
+    Ok(found)
+}
+
+fn find(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine) -> Answer<Reply> {
+    let room = txn.room;
+    Ok(reply(collected(txn, keys, how, room)?))
 }
 
 pub(super) fn sinter(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -342,7 +353,7 @@ pub(super) fn sintercard(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let (keys, rest) = counted_keys(args, 1, "")?;
     let limit = limit_option(rest)?;
     let mut count = 0;
-    combine(txn, keys, Combine::Intersection, |_, _| {
+    combine(txn, keys, Combine::Intersection, |_| {
         count += 1;
         Ok(count < limit)
     })?;
@@ -376,25 +387,21 @@ pub(super) fn sdiffstore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     store(txn, args, Combine::Difference, "sdiffstore")
 }
 
-/// Writes the members as they come. So they take the memory of the commit, which is bounded.
 fn store(txn: &mut Txn<'_>, args: Args<'_>, how: Combine, event: &'static str) -> Answer<Reply> {
-    let mut meta = txn.new_collection(Kind::Set)?;
-    let db = txn.db;
-    combine(txn, &args[2..], how, |txn, member| {
-        if how != Combine::Union || !is_member(txn, &meta, &member)? {
-            let key = element_key(txn, meta.version, &member);
-            txn.put(db, Space::Elements, &key, b"")?;
-            meta.count += 1;
-        }
-        Ok(true)
-    })?;
+    let found = collected(txn, &args[2..], how, Room::OF_COMMIT)?;
     let mut target = txn.lookup(args[1])?;
-    let count = meta.count;
-    if count == 0 {
+    if found.is_empty() {
         txn.del(&mut target)?;
         return Ok(Reply::Integer(0));
     }
+    let mut meta = txn.new_collection(Kind::Set)?;
+    meta.count = found.len() as u64;
+    let db = txn.db;
+    for member in &found {
+        let key = element_key(txn, meta.version, member);
+        txn.put(db, Space::Elements, &key, b"")?;
+    }
     txn.store(&mut target, meta)?;
     txn.event(&target, b's', event);
-    Ok(Reply::Integer(count as i64))
+    Ok(Reply::count(found.len()))
 }

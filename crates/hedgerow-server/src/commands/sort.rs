@@ -6,7 +6,9 @@ use super::arguments::{Options, is};
 use super::{Args, hashes, lists, sets};
 use crate::number;
 use crate::resp::{Reply, bulk_bytes};
-use crate::store::{Answer, First, Kind, LIST_MIDDLE, Meta, Room, Space, Stop, Txn, elements};
+use crate::store::{
+    Answer, First, Kind, LIST_MIDDLE, Meta, Room, Space, Stop, Txn, elements, skip,
+};
 use hedgerow::Slice;
 
 /// A number, or a text if elements are sorted by texts.
@@ -95,14 +97,15 @@ impl<'a> SortOptions<'a> {
         }
         let number = text.map_or(Some(0.0), |it| number::parse_float(&it));
         let not_a_number = || Stop::reply("ERR One or more scores can't be converted into double");
-        Ok((number.ok_or_else(not_a_number)?, None))
+        // -0 is equal to 0.
+        Ok((number.ok_or_else(not_a_number)? + 0.0, None))
     }
 
     /// Compares weights, and elements with equal ones.
     fn order(&self, a: &(Weight, Vec<u8>), b: &(Weight, Vec<u8>)) -> Ordering {
         let by_number = a.0.0.total_cmp(&b.0.0);
         let order = by_number.then_with(|| (&a.0.1, &a.1).cmp(&(&b.0.1, &b.1)));
-        match self.descending && self.sorts() {
+        match self.descending {
             true => order.reverse(),
             false => order,
         }
@@ -160,7 +163,7 @@ fn items(
     // The same members of a set are stored each time.
     let has_order = meta.kind != Kind::Set || options.target.is_none();
     if !options.sorts() && has_order {
-        return room.collect(all.skip(offset).take(count), |it| bulk_bytes(it.len()));
+        return room.collect(skip(all, offset).take(count), |it| bulk_bytes(it.len()));
     }
     let order = |a: &_, b: &_| options.order(a, b);
     let mut first = First::new(offset.saturating_add(count), room, order);
@@ -248,4 +251,41 @@ fn store(txn: &mut Txn<'_>, key: &[u8], found: Vec<Option<Vec<u8>>>) -> Answer<R
     txn.event(&target, b'l', "sortstore");
     txn.ready(&target);
     Ok(Reply::count(found.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::world::World;
+
+    #[test]
+    fn orders_are_those_of_redis() {
+        let world = World::new();
+        for words in [
+            "RPUSH l b a c",
+            "MSET w_a 0 w_b -0 w_c -1",
+            "SADD s a b c",
+            "ZADD z 1 c 2 b 3 a",
+        ] {
+            world.run(words);
+        }
+        for (words, expected) in [
+            ("SORT l BY w_*", "c a b"),
+            ("SORT l BY w_* DESC LIMIT 0 2", "b a"),
+            ("SORT l ALPHA LIMIT 1 9", "b c"),
+            ("SORT l BY none LIMIT 1 1", "a"),
+            ("SORT l BY none LIMIT 3 1", ""),
+            ("SORT z BY none", "c b a"),
+            ("SORT z BY none DESC LIMIT 0 1", "a"),
+        ] {
+            assert_eq!(world.run(words), expected, "{words}");
+        }
+        for (words, expected) in [
+            ("SORT s BY none STORE d", "a b c"),
+            ("SORT s BY none DESC STORE d", "c b a"),
+            ("SORT s BY none DESC LIMIT 1 1 STORE d", "b"),
+        ] {
+            world.run(words);
+            assert_eq!(world.run("LRANGE d 0 -1"), expected, "{words}");
+        }
+    }
 }

@@ -128,6 +128,8 @@ fn about_stream(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         ]);
         return Ok(map(facts));
     };
+    // The first entry is among these, and not in the reply twice.
+    let mut room = txn.room;
     let found = items(txn, &meta, all, (count, false), &mut room)?;
     let found = found.into_iter().map(item_reply).collect();
     facts.push(("entries", Reply::Array(found)));

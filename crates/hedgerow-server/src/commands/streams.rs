@@ -13,9 +13,6 @@ pub(super) type Item = (Id, Vec<Vec<u8>>);
 /// Entries as they are stored, one after the other.
 type StoredItems = Box<dyn Iterator<Item = Answer<(Id, Slice)>>>;
 
-/// The bytes of an id in a reply, with those of two arrays, or a few more.
-const ID_BYTES: usize = 64;
-
 pub(super) fn stream(txn: &mut Txn<'_>, key: &[u8]) -> Answer<Entry> {
     txn.lookup_kind(key, Kind::Stream)
 }
@@ -152,9 +149,9 @@ pub(super) fn item(txn: &mut Txn<'_>, meta: &Meta, id: Id) -> Answer<Option<Vec<
 }
 
 /// The bytes of an entry in a reply, or a few more.
-fn item_bytes((_, words): &Item) -> usize {
+fn item_bytes((id, words): &Item) -> usize {
     let words = words.iter().map(|it| bulk_bytes(it.len()));
-    ID_BYTES + words.sum::<usize>()
+    6 + bulk_bytes(id.to_string().len()) + words.sum::<usize>()
 }
 
 pub(super) fn item_reply((id, words): Item) -> Reply {

@@ -5,7 +5,7 @@ use super::arguments::{Options, integer, is, slice};
 use super::zsets::{Scored, ordered, put, remove_range, reply, score_key, scored, zset};
 use crate::number;
 use crate::resp::{Reply, bulk_bytes};
-use crate::store::{Answer, Kind, Meta, Room, Scores, Space, Stop, Txn};
+use crate::store::{Answer, Kind, Meta, Room, Scores, Space, Stop, Txn, skip};
 
 /// A bound of names.
 #[derive(Debug, Clone)]
@@ -222,7 +222,7 @@ pub(super) fn walk<'r>(
         false => Box::new(scan.map(item)),
         true => Box::new(scan.rev().map(item)),
     };
-    Ok(Box::new(found.filter(is_within).skip(offset).take(limit)))
+    Ok(Box::new(skip(found.filter(is_within), offset).take(limit)))
 }
 
 /// The options of the commands that return a range.

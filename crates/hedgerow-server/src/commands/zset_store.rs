@@ -29,8 +29,7 @@ struct Combination<'a> {
 
 /// The sum; infinities of both signs make 0.
 fn add(a: f64, b: f64) -> f64 {
-    let sum = a + b;
-    if sum.is_nan() { 0.0 } else { sum }
+    number(a + b)
 }
 
 impl<'a> Combination<'a> {
@@ -70,20 +69,26 @@ impl<'a> Combination<'a> {
         }
         Ok(parsed)
     }
-
-    /// A score in the set of a key.
-    fn weighted(&self, index: usize, score: f64) -> f64 {
-        let score = score * self.weights[index];
-        if score.is_nan() { 0.0 } else { score }
-    }
 }
 
-/// The sets and sorted sets of the keys.
-fn sets(txn: &mut Txn<'_>, keys: Args<'_>) -> Answer<Vec<Option<Meta>>> {
-    txn.lookup_all(keys, |it| match it.meta() {
+/// A number, and 0 in place of what is none.
+fn number(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// The sets and sorted sets of the keys, with their places among them. They are in the order in which
+/// Redis adds up scores, in which floating-point sums may differ: the smallest first, but for a
+/// difference.
+fn sets(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine) -> Answer<Vec<(usize, Option<Meta>)>> {
+    let found = txn.lookup_all(keys, |it| match it.meta() {
         Some(meta) if !matches!(meta.kind, Kind::SortedSet | Kind::Set) => Err(Stop::wrong_type()),
         meta => Ok(meta.cloned()),
-    })
+    })?;
+    let mut sets: Vec<_> = found.into_iter().enumerate().collect();
+    if how != Combine::Difference {
+        sets.sort_by_key(|(_, meta)| meta.as_ref().map_or(0, |it| it.count));
+    }
+    Ok(sets)
 }
 
 fn score_in(meta: &Meta, stored: &[u8]) -> f64 {
@@ -120,11 +125,11 @@ fn scores(txn: &mut Txn<'_>, meta: &Meta, members: &[Scored]) -> Answer<Vec<Opti
 /// The members of all sets, as long as there is room.
 fn union(txn: &mut Txn<'_>, it: &Combination<'_>, mut room: Room) -> Answer<Vec<Scored>> {
     let mut found: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
-    for (index, meta) in sets(txn, it.keys)?.iter().enumerate() {
+    for (index, meta) in sets(txn, it.keys, Combine::Union)? {
         let Some(meta) = meta else { continue };
-        for member in walk(txn, meta)? {
+        for member in walk(txn, &meta)? {
             let (name, score) = member?;
-            let score = it.weighted(index, score);
+            let score = number(score * it.weights[index]);
             match found.get_mut(&name) {
                 Some(sum) => *sum = (it.aggregate)(*sum, score),
                 None => {
@@ -145,33 +150,28 @@ fn narrow(
     how: Combine,
     mut keep: impl FnMut(Scored) -> Answer<bool>,
 ) -> Answer<()> {
-    let metas = sets(txn, it.keys)?;
-    let count = |it: &&Option<Meta>| it.as_ref().map_or(0, |meta| meta.count);
-    let first = match how {
-        Combine::Intersection => metas.iter().min_by_key(count),
-        _ => metas.first(),
-    };
-    let Some(Some(first)) = first else {
+    let sets = sets(txn, it.keys, how)?;
+    let Some(((first, Some(meta)), others)) = sets.split_first() else {
         return Ok(());
     };
-    let mut members = walk(txn, first)?;
+    let weight = it.weights[*first];
+    let mut members = walk(txn, meta)?.map(|member| {
+        let (name, score) = member?;
+        Ok((name, number(score * weight)))
+    });
     loop {
         let part = members.by_ref().take(PART);
         let mut part = part.collect::<Answer<Vec<_>>>()?;
         if part.is_empty() {
             return Ok(());
         }
-        for (index, meta) in metas.iter().enumerate() {
-            let is_first = how == Combine::Difference && index == 0;
-            let Some(meta) = meta.as_ref().filter(|_| !is_first) else {
-                continue;
-            };
+        for (index, meta) in others {
+            let Some(meta) = meta else { continue };
             let both = scores(txn, meta, &part)?.into_iter().zip(part);
             let left = both.filter_map(|(other, (name, sum))| match (how, other) {
                 (Combine::Difference, None) => Some((name, sum)),
                 (Combine::Difference, Some(_)) | (_, None) => None,
-                (_, Some(other)) if index == 0 => Some((name, it.weighted(0, other))),
-                (_, Some(other)) => Some((name, (it.aggregate)(sum, it.weighted(index, other)))),
+                (_, Some(other)) => Some((name, (it.aggregate)(sum, other * it.weights[*index]))),
             });
             part = left.collect();
         }

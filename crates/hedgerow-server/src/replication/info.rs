@@ -157,7 +157,11 @@ pub(crate) fn metrics(server: &Server) -> Vec<(&'static str, &'static str, u64)>
     let replicas = server.replication.replicas.all();
     let mut gauges = vec![("replicas", "Connected replicas.", replicas.len() as u64)];
     let offset = server.offset().unwrap_or(0);
-    if let Some(least) = replicas.iter().map(|it| it.applied()).min() {
+    // One that receives its copy has applied nothing yet.
+    let mut online = replicas
+        .iter()
+        .filter(|it| it.is_online.load(Ordering::Acquire));
+    if let Some(least) = online.map(|it| it.applied()).min() {
         gauges.push((
             "replica_lag_operations",
             "Operations that the slowest replica has not applied.",

@@ -54,6 +54,18 @@ pub(crate) fn engine_error(error: &hedgerow::Error) -> Reply {
     Reply::Error(format!("{code} {error}"))
 }
 
+/// Leaves out the first items, but no reason to stop, which comes again for ever.
+pub(crate) fn skip<T>(
+    items: impl Iterator<Item = Answer<T>>,
+    mut count: usize,
+) -> impl Iterator<Item = Answer<T>> {
+    items.filter(move |item| {
+        let is_kept = count == 0 || item.is_err();
+        count -= usize::from(!is_kept);
+        is_kept
+    })
+}
+
 /// All results, or the first reason to stop, when all were asked for.
 pub(crate) fn together<T>(results: impl Iterator<Item = Answer<T>>) -> Answer<Vec<T>> {
     let (mut found, mut stop) = (Vec::new(), None);

@@ -110,8 +110,8 @@ impl Room {
 }
 
 /// The first parts in an order, and their bytes, of all that are pushed. What is behind the limit of
-/// a reply takes none of its room. It keeps at most twice as many bytes as there is room for, so
-/// that each sorting lets go of as many as the room has, or refuses.
+/// a reply takes none of its room. Parts are sorted when there are many new ones, by number or by
+/// bytes, and what is not among the first then goes.
 pub(crate) struct First<T, O> {
     count: usize,
     room: Room,
@@ -119,7 +119,12 @@ pub(crate) struct First<T, O> {
     fresh: usize,
     order: O,
     kept: Vec<(T, usize)>,
+    /// The first part that had no room. It matters unless enough parts come before it.
+    end: Option<T>,
 }
+
+/// Fewer parts are not sorted for their number.
+const SORTED_MIN: usize = 1024;
 
 impl<T, O: Fn(&T, &T) -> Ordering> First<T, O> {
     pub(crate) fn new(count: usize, room: Room, order: O) -> First<T, O> {
@@ -129,31 +134,45 @@ impl<T, O: Fn(&T, &T) -> Ordering> First<T, O> {
             fresh: 0,
             order,
             kept: Vec::new(),
+            end: None,
         }
     }
 
     pub(crate) fn push(&mut self, part: T, bytes: usize) -> Answer<()> {
+        let is_behind = |end: &T| (self.order)(&part, end).is_ge();
+        if self.end.as_ref().is_some_and(is_behind) {
+            return Ok(());
+        }
         self.kept.push((part, bytes));
         self.fresh = self.fresh.saturating_add(bytes);
-        match self.fresh > self.room.left {
-            true => self.cut(),
+        let many = self.count.saturating_mul(2).max(SORTED_MIN);
+        if self.fresh > self.room.left || self.kept.len() >= many {
+            self.cut();
+        }
+        match self.end.is_some() && self.count == usize::MAX {
+            true => Err(self.room.refusal()),
             false => Ok(()),
         }
     }
 
-    /// Lets go of what is not among the first.
-    fn cut(&mut self) -> Answer<()> {
+    /// Lets go of what is not among the first, and of what has no room.
+    fn cut(&mut self) {
         self.kept.sort_by(|a, b| (self.order)(&a.0, &b.0));
         self.kept.truncate(self.count);
         self.fresh = 0;
         let mut room = self.room;
-        self.kept.iter().try_for_each(|it| room.take(it.1))
+        if let Some(at) = self.kept.iter().position(|it| room.take(it.1).is_err()) {
+            self.end = self.kept.drain(at..).next().map(|it| it.0);
+        }
     }
 
     /// The parts in order.
     pub(crate) fn sorted(mut self) -> Answer<Vec<T>> {
-        self.cut()?;
-        Ok(self.kept.into_iter().map(|it| it.0).collect())
+        self.cut();
+        match self.end.is_some() && self.kept.len() < self.count {
+            true => Err(self.room.refusal()),
+            false => Ok(self.kept.into_iter().map(|it| it.0).collect()),
+        }
     }
 }
 
@@ -168,9 +187,32 @@ mod tests {
             first.push(it, 10).unwrap();
         }
         assert_eq!(first.sorted().unwrap(), [1, 2, 3]);
+        // What had no room may turn out not to be among the first.
+        let mut first = First::new(3, Room::behind(40, 0, false), u32::cmp);
+        for (it, bytes) in [
+            (9, 15),
+            (8, 15),
+            (7, 15),
+            (3, 10),
+            (2, 10),
+            (8, 15),
+            (1, 10),
+        ] {
+            first.push(it, bytes).unwrap();
+        }
+        assert_eq!(first.sorted().unwrap(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn parts_without_room_are_refused() {
+        let is_refusal =
+            |stop: Stop| matches!(stop, Stop::Reply(text) if text.contains("40 bytes"));
         let mut first = First::new(5, Room::behind(40, 0, false), u32::cmp);
-        let refused = (0..5).find_map(|it| first.push(it, 10).err());
-        assert!(matches!(refused, Some(Stop::Reply(text)) if text.contains("40 bytes")));
+        (0..5).for_each(|it| first.push(it, 10).unwrap());
+        assert!(is_refusal(first.sorted().unwrap_err()));
+        let mut first = First::new(usize::MAX, Room::behind(40, 0, false), u32::cmp);
+        let refused = (0..6).find_map(|it| first.push(it, 10).err());
+        assert!(refused.is_some_and(is_refusal));
     }
     /// Each part that came when the first nearly filled the room had all of them sorted again.
     #[test]

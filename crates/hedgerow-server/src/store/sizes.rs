@@ -28,11 +28,12 @@ impl Sizes {
         self.bytes >= PART_BYTES
     }
 
-    /// Divides keys into those that are read together next, and those behind them.
+    /// Divides keys into those that are read together next, and those behind them. There are at
+    /// most twice as many as before: larger ones may come.
     pub(crate) fn next<'k, K>(&self, keys: &'k [K]) -> (&'k [K], &'k [K]) {
         let count = match self.count {
             0 => FIRST,
-            count => (PART_BYTES / (self.bytes / count).max(1)).clamp(1, WANTED_MAX),
+            count => (PART_BYTES / (self.bytes / count).max(1)).clamp(1, WANTED_MAX.min(2 * count)),
         };
         keys.split_at(count.min(keys.len()))
     }
@@ -47,8 +48,8 @@ mod tests {
         let keys = [0; 300];
         let next = |bytes: usize, count: usize| Sizes { count, bytes }.next(&keys).0.len();
         assert_eq!(next(0, 0), FIRST);
-        assert_eq!(next(0, 32), WANTED_MAX);
-        assert_eq!(next(32 << 10, 32), WANTED_MAX);
+        assert_eq!(next(0, 32), 64);
+        assert_eq!(next(128 << 10, 128), WANTED_MAX);
         assert_eq!(next(128 << 20, 32), 8);
         assert_eq!(next(PART_BYTES * 2, 1), 1);
         assert_eq!(Sizes::default().next(&keys[..5]).0.len(), 5);

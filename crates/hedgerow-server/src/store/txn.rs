@@ -64,7 +64,7 @@ pub(crate) struct Txn<'a> {
     databases: &'a Databases,
     pub(super) map: Arc<Map>,
     batch: IndexedBatch,
-    mode: Mode,
+    pub(super) mode: Mode,
     pub(crate) wanted: Vec<Wanted>,
     /// The keys that commands which only read have found and missed.
     pub(crate) looked_up: lookups::Count,

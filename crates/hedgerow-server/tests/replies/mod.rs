@@ -270,6 +270,14 @@ fn a_small_result_of_large_collections_is_no_large_reply() {
     for call in ["SORT l ALPHA LIMIT 3 1", "SORT l BY none LIMIT 18 1"] {
         assert!(client.call(call) == Value::bulks([&value]), "{call}");
     }
+    // The large ones fill the room before the small ones come.
+    (0..3).for_each(|_| drop(client.call(&format!("RPUSH sorted z{}", "z".repeat(30 << 20)))));
+    client.call("RPUSH sorted a b c");
+    assert!(client.call("SORT sorted ALPHA LIMIT 0 3") == Value::bulks(["a", "b", "c"]));
+    assert!(is_refused(&client.call("SORT sorted ALPHA LIMIT 0 6")));
+    client.call(&format!("XADD one 1-0 f {}", "v".repeat(40 << 20)));
+    let about = client.call("XINFO STREAM one FULL");
+    assert!(!is_refused(&about), "{:.100}", about.to_string());
     let item = |id: &str| Value::Array(vec![bulk(id), Value::bulks(["f", &value])]);
     let of_stream = Value::Array(vec![item("20-0")]);
     assert!(client.call("XREVRANGE x + - COUNT 1") == of_stream);

@@ -22,6 +22,36 @@ fn scores_sort_as_their_bytes() {
     assert_eq!(ordered(-0.0), ordered(0.0));
 }
 
+/// The sums of floating-point numbers depend on the order in which they are added up.
+#[test]
+fn scores_are_added_up_as_by_redis() {
+    let world = World::new();
+    for words in [
+        "ZADD a .1 x 1 p 1 q",
+        "ZADD b .2 x 1 p",
+        "ZADD c .3 x",
+        "ZADD low -inf x",
+        "ZADD high inf x 1 p",
+    ] {
+        world.run(words);
+    }
+    for (words, expected) in [
+        ("ZINTER 3 a b c WITHSCORES", "x 0.6"),
+        ("ZINTER 3 c b a WITHSCORES", "x 0.6"),
+        ("ZUNION 2 c a WEIGHTS 10 0 WITHSCORES", "p 0 q 0 x 3"),
+        ("ZINTER 3 a high low WITHSCORES", "x 0.1"),
+        ("ZINTER 2 c high WEIGHTS 1 0 WITHSCORES", "x 0"),
+        (
+            "ZINTER 2 c high WEIGHTS 1 0 AGGREGATE MAX WITHSCORES",
+            "x 0.3",
+        ),
+        ("ZDIFF 2 a b WITHSCORES", "q 1"),
+        ("ZDIFF 3 a none c WITHSCORES", "p 1 q 1"),
+    ] {
+        assert_eq!(world.run(words), expected, "{words}");
+    }
+}
+
 fn bounds(world: &World, key: &str) -> Option<Scores> {
     let mut txn = world.txn();
     let entry = txn.lookup(key.as_bytes()).unwrap();
