@@ -158,7 +158,7 @@ pub(crate) fn metrics(server: &Server) -> Vec<(&'static str, &'static str, u64)>
     let mut gauges = vec![("replicas", "Connected replicas.", replicas.len() as u64)];
     let offset = server.offset().unwrap_or(0);
     // One that receives its copy has applied nothing yet.
-    let mut online = replicas
+    let online = replicas
         .iter()
         .filter(|it| it.is_online.load(Ordering::Acquire));
     if let Some(least) = online.map(|it| it.applied()).min() {
