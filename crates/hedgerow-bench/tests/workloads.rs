@@ -172,7 +172,7 @@ fn a_result_has_every_field() {
         assert_eq!(found, sorted(FIELDS));
         assert_eq!(
             names(&result["latency_us"]),
-            sorted("p50 p95 p99 p999 p9999 max")
+            sorted("p50 p95 p99 p999 p9999 max max_stolen")
         );
         assert_eq!(names(&result["settings"]), sorted(SETTINGS));
         assert_eq!(names(&result["memory"]), sorted(MEMORY));
