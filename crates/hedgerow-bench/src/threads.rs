@@ -66,7 +66,7 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// Calls of at least this time are held against what the hypervisor took.
 const LONG: Duration = Duration::from_millis(4);
 
-/// What the hypervisor took from all processors since the last look.
+/// The time that the hypervisor takes from all processors between two looks.
 struct Stolen(Option<Duration>);
 
 impl Stolen {

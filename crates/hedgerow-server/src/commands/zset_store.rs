@@ -76,9 +76,9 @@ fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// The sets and sorted sets of the keys, with their places among them. They are in the order in which
-/// Redis adds up scores, in which floating-point sums may differ: the smallest first, but for a
-/// difference.
+/// The sets and sorted sets of the keys, with their places among them. They are in the order in
+/// which Redis adds up scores, as sums of floating-point numbers depend on it: the smallest first,
+/// but for a difference.
 fn sets(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine) -> Answer<Vec<(usize, Option<Meta>)>> {
     let found = txn.lookup_all(keys, |it| match it.meta() {
         Some(meta) if !matches!(meta.kind, Kind::SortedSet | Kind::Set) => Err(Stop::wrong_type()),

@@ -109,9 +109,9 @@ impl Room {
     }
 }
 
-/// The first parts in an order, and their bytes, of all that are pushed. What is behind the limit of
-/// a reply takes none of its room. Parts are sorted when there are many new ones, by number or by
-/// bytes, and what is not among the first then goes.
+/// The first parts in an order, and their bytes, of all that are pushed. Parts behind the limit of
+/// a reply take none of its room. Parts are sorted when there are many new ones, by number or by
+/// bytes. Those that are not among the first then go.
 pub(crate) struct First<T, O> {
     count: usize,
     room: Room,
@@ -187,7 +187,7 @@ mod tests {
             first.push(it, 10).unwrap();
         }
         assert_eq!(first.sorted().unwrap(), [1, 2, 3]);
-        // What had no room may turn out not to be among the first.
+        // Parts without room may turn out not to be among the first.
         let mut first = First::new(3, Room::behind(40, 0, false), u32::cmp);
         for (it, bytes) in [
             (9, 15),
