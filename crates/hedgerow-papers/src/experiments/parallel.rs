@@ -22,7 +22,8 @@ use super::{Experiment, Step, Trial, unknown};
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The paper's trees: level `i` has at most `10^i` times as many tables, and is merged as a whole.
+/// The paper's levels of `10^i` tables, each merged as a whole. Ours have 20, 200 and 2,000 tables
+/// of 4 MiB at scale 1.
 const WHOLE_LEVELS: &str = "0=runs:1;1-5=leveling:10,whole-level";
 const FILTER: &str = "bloom:10";
 /// The beginning of the experiments' titles.
