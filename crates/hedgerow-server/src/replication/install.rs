@@ -24,7 +24,7 @@ use hedgerow_copies::transfer;
 use tokio::runtime::Handle;
 
 use super::state::{Era, Primary, State};
-use super::{LOADING, Replication, STATE, retention, stored_offset, stored_state};
+use super::{LOADING, Replication, SENDING, STATE, retention, stored_offset, stored_state};
 use crate::client::lock;
 use crate::clock;
 use crate::directories::{is_there, remove, rename, sync};
@@ -149,6 +149,7 @@ fn open(server: &Server, dir: &Path) -> Result<Databases> {
 pub(crate) fn finish(dir: &Path) -> Result<()> {
     exchange(dir)?;
     remove(&dir.join("receiving"))?;
+    remove(&dir.join(SENDING))?;
     remove(&dir.join("replaced"))
 }
 
@@ -196,6 +197,7 @@ mod tests {
             let dir = dir.path();
             std::fs::create_dir_all(dir.join("received")).unwrap();
             write(&dir.join("receiving"), "log", "half");
+            write(&dir.join(SENDING), "7", "half");
             if moved == 0 {
                 write(&dir.join(LOST), "MANIFEST.before", "old");
             }

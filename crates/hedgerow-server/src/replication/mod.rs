@@ -70,6 +70,8 @@ const PAUSED: u8 = 1 << 1;
 const LOADING: u8 = 1 << 2;
 
 const STATE: &[u8] = b"state";
+/// The directory of the checkpoints that are sent, in that of the database.
+const SENDING: &str = "sending";
 
 const BESIDE_BYTES_MIN: u64 = 8 << 20;
 const BESIDE_BYTES_MAX: u64 = 64 << 20;

@@ -9,19 +9,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use hedgerow::{Db, Error};
+use hedgerow::{Db, Error, ErrorKind};
 use hedgerow_copies::replica::send_commit;
 use hedgerow_copies::transfer;
 use tokio::net::TcpStream;
 
-use super::Replication;
 use super::feed::Feed;
 use super::replicas::Replica;
 use super::state::State;
 use super::wire::{Message, Parts, Wire};
+use super::{Replication, SENDING};
 use crate::client::{Client, lock};
 use crate::clock;
 use crate::commands::Args;
+use crate::directories::remove;
 use crate::number;
 use crate::resp::{Reply, error};
 use crate::server::Server;
@@ -269,14 +270,25 @@ impl Sender<'_> {
         self.send_all(feed)
     }
 
-    /// Returns the number of the last commit of the copy.
+    /// Returns the number of the last commit of the copy. The files of a checkpoint are sent, since
+    /// those of the database may go meanwhile: a flush makes segments of the log superfluous.
     fn send_copy(&mut self) -> hedgerow::Result<u64> {
+        let replication = &self.server.replication;
+        let name = self.replica.client.id.to_string();
+        let dir = replication.dir.join(SENDING).join(name);
+        let builder = match self.db.checkpoint(&dir) {
+            // A disk without room for a checkpoint is a reason for a replica.
+            Err(error) if matches!(error.kind(), ErrorKind::NoSpace) => replication.builder.clone(),
+            made => made.map(|()| Db::builder(&dir))?,
+        };
         // The look at the files beside the database needs little memory.
-        let builder = self.server.replication.builder.clone();
         let builder = builder.memory_budget(Replication::beside_bytes(self.server));
         let is_over = self.is_over;
         let mut parts = Parts::new(&mut self.wire);
-        let last = transfer::send(&builder, &mut parts, |_| !is_over())?;
+        let sent = transfer::send(&builder, &mut parts, |_| !is_over());
+        // The server removes the rest when it begins again.
+        let _ = remove(&dir);
+        let last = sent?;
         parts.end().map_err(failed)?;
         Ok(last)
     }

@@ -290,6 +290,30 @@ fn a_replica_that_was_away_too_long_gets_a_copy() {
     servers.end();
 }
 
+/// A flush made segments of the log superfluous that were to be sent, and the copy began again.
+#[test]
+fn a_copy_is_whole_while_its_primary_is_written() {
+    let mut servers = Servers::begin(1);
+    let value = "x".repeat(1 << 20);
+    let write = |servers: &mut Servers, round: u32| {
+        servers.call(0, &format!("SET key{} {value}", round % 8));
+    };
+    (0..32).for_each(|round| write(&mut servers, round));
+    servers.add();
+    servers.follow(1, 0);
+    let mut round = 0;
+    until("a copy", || {
+        round += 1;
+        write(&mut servers, round);
+        servers.fact(1, "master_link_status") == "up"
+    });
+    servers.assert_equal(0, 1);
+    assert_eq!(servers.syncs(0), counts(1, 0));
+    let sending = servers.dir.path().join("0/sending");
+    assert_eq!(sending.read_dir().unwrap().count(), 0);
+    servers.end();
+}
+
 #[test]
 fn a_replica_refuses_to_write() {
     let mut servers = Servers::begin(2);
