@@ -7,6 +7,7 @@ mod arguments;
 mod bits;
 mod channels;
 mod cluster;
+mod combine;
 mod common_subsequence;
 mod expiry;
 mod fields;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Args;
 use super::arguments::{Options, count, integer, is};
+use super::combine::{self, Combine, Weighted, add, each_of_all, narrow};
 use super::hashes::{element_key, name_of, random_elements, store_count};
 use crate::number;
 use crate::resp::{Reply, bulk_bytes};
@@ -213,83 +214,37 @@ pub(super) fn spop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     })
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Combine {
-    Intersection,
-    Union,
-    Difference,
-}
-
-/// The members of the first set that are looked for in the others together. Each takes 64 KiB at
-/// most.
-pub(super) const PART: usize = 128;
-
-/// Hands over the members of the combination of several sets, until `keep` wants no more. Those of
-/// a union come once for each set that has them.
-fn combine(
-    txn: &mut Txn<'_>,
-    keys: Args<'_>,
-    how: Combine,
-    mut keep: impl FnMut(Vec<u8>) -> Answer<bool>,
-) -> Answer<()> {
-    let mut metas = txn.lookup_all(keys, |it| match it.meta() {
-        Some(meta) if meta.kind != Kind::Set => Err(Stop::wrong_type()),
-        meta => Ok(meta.cloned()),
-    })?;
-    if how == Combine::Union {
-        for meta in metas.iter().flatten() {
-            for name in walk(txn, meta)? {
-                keep(name?)?;
-            }
-        }
-        return Ok(());
-    }
-    if how == Combine::Intersection {
-        metas.sort_by_key(|it| it.as_ref().map_or(0, |meta| meta.count));
-    }
-    let Some((Some(first), others)) = metas.split_first() else {
-        return Ok(());
-    };
-    let mut names = walk(txn, first)?;
-    loop {
-        let part = names.by_ref().take(PART);
-        let mut part = part.collect::<Answer<Vec<_>>>()?;
-        if part.is_empty() {
-            return Ok(());
-        }
-        for meta in others.iter().flatten() {
-            let mut found = prefetch(txn, meta, &part)?.into_iter();
-            part.retain(|_| found.next() == Some(how == Combine::Intersection));
-        }
-        for name in part {
-            if !keep(name)? {
-                return Ok(());
-            }
-        }
-    }
+fn sets(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine) -> Answer<Vec<Weighted>> {
+    combine::sets(txn, (keys, &vec![1.0; keys.len()]), how, &[Kind::Set])
 }
 
 /// The members of the combination of several sets, as long as there is room.
-fn collected(
+fn combined(
     txn: &mut Txn<'_>,
     keys: Args<'_>,
-    how: Combine,
-    mut room: Room,
+    (how, mut room): (Combine, Room),
 ) -> Answer<BTreeSet<Vec<u8>>> {
+    let sets = sets(txn, keys, how)?;
     let mut found = BTreeSet::new();
-    combine(txn, keys, how, |name| {
+    let mut keep = |name: Vec<u8>| {
         let bytes = bulk_bytes(name.len());
-        if found.insert(name) {
-            room.take(bytes)?;
+        match found.insert(name) {
+            true => room.take(bytes),
+            false => Ok(()),
         }
-        Ok(true)
-    })?;
+    };
+    match how {
+        Combine::Union => each_of_all(txn, &sets, |(name, _)| keep(name))?,
+        _ => narrow(txn, &sets, (how, add), |(name, _)| {
+            keep(name).map(|()| true)
+        })?,
+    }
     Ok(found)
 }
 
 fn find(txn: &mut Txn<'_>, keys: Args<'_>, how: Combine) -> Answer<Reply> {
     let room = txn.room;
-    Ok(reply(collected(txn, keys, how, room)?))
+    Ok(reply(combined(txn, keys, (how, room))?))
 }
 
 pub(super) fn sinter(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -352,8 +307,9 @@ pub(super) fn pop_words<'a, E>(
 pub(super) fn sintercard(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let (keys, rest) = counted_keys(args, 1, "")?;
     let limit = limit_option(rest)?;
+    let sets = sets(txn, keys, Combine::Intersection)?;
     let mut count = 0;
-    combine(txn, keys, Combine::Intersection, |_| {
+    narrow(txn, &sets, (Combine::Intersection, add), |_| {
         count += 1;
         Ok(count < limit)
     })?;
@@ -388,7 +344,7 @@ pub(super) fn sdiffstore(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 }
 
 fn store(txn: &mut Txn<'_>, args: Args<'_>, how: Combine, event: &'static str) -> Answer<Reply> {
-    let found = collected(txn, &args[2..], how, Room::OF_COMMIT)?;
+    let found = combined(txn, &args[2..], (how, Room::OF_COMMIT))?;
     let mut target = txn.lookup(args[1])?;
     if found.is_empty() {
         txn.del(&mut target)?;

@@ -61,7 +61,8 @@ pub(super) fn xpending(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         consumer.is_none_or(|name| it.consumer == name)
             && now.saturating_sub(it.delivered) >= least_idle
     };
-    let pending = Pending::range(txn, (&meta, &group), bounds, count, is_wanted)?;
+    let pending = Pending::walk(txn, (&meta, &group), bounds, count)?;
+    let wanted = pending.filter(|it| it.as_ref().map_or(true, is_wanted));
     let row = |it: Pending| {
         Reply::Array(vec![
             Reply::bulk(it.id.to_string()),
@@ -70,13 +71,19 @@ pub(super) fn xpending(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             Reply::Integer(it.deliveries as i64),
         ])
     };
-    Ok(Reply::Array(pending.into_iter().map(row).collect()))
+    let rows = wanted.take(count).map(|it| it.map(row));
+    Ok(Reply::Array(txn.room.replies(rows)?))
 }
 
 fn summary(txn: &mut Txn<'_>, meta: &Meta, group: &Group) -> Answer<Reply> {
     let all = (Id::default(), Id::MAX);
-    let pending = Pending::range(txn, (meta, group), all, usize::MAX, |_| true)?;
-    let id = |it: Option<&Pending>| it.map_or(Reply::Null, |it| Reply::bulk(it.id.to_string()));
+    let first = Pending::walk(txn, (meta, group), all, 1)?
+        .next()
+        .transpose()?;
+    let last = Pending::walk(txn, (meta, group), all, 1)?
+        .next_back()
+        .transpose()?;
+    let id = |it: Option<Pending>| it.map_or(Reply::Null, |it| Reply::bulk(it.id.to_string()));
     let consumers = Consumer::all(txn, meta, group)?.into_iter();
     let with_some = consumers.filter(|it| it.pending > 0);
     let row = |it: Consumer| {
@@ -87,9 +94,9 @@ fn summary(txn: &mut Txn<'_>, meta: &Meta, group: &Group) -> Answer<Reply> {
     };
     let rows: Vec<Reply> = with_some.map(row).collect();
     Ok(Reply::Array(vec![
-        Reply::count(pending.len()),
-        id(pending.first()),
-        id(pending.last()),
+        Reply::Integer(group.pending as i64),
+        id(first),
+        id(last),
         match rows.is_empty() {
             true => Reply::NullArray,
             false => Reply::Array(rows),

@@ -123,9 +123,7 @@ pub(super) fn xclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             None => continue,
         };
         take(txn, (&meta, &group), pending, &consumer.name, &claim)?;
-        let reply = claim.reply((id, words));
-        room.take(reply.bytes())?;
-        replies.push(reply);
+        room.push(&mut replies, claim.reply((id, words)))?;
     }
     finish(txn, &entry, (&meta, &group), (args[3], replies.len()))?;
     Ok(Reply::Array(replies))
@@ -203,10 +201,11 @@ pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     };
     // Ten times as many are looked at as are claimed, so that the call is short.
     let looked_at = count.saturating_mul(10).saturating_add(1);
-    let pending = Pending::range(txn, (&meta, &group), (from, Id::MAX), looked_at, |_| true)?;
+    let pending = Pending::walk(txn, (&meta, &group), (from, Id::MAX), looked_at)?;
     let (mut next, mut replies, mut gone, mut left) = (None, Vec::new(), Vec::new(), count);
     let mut room = txn.room;
-    for (place, pending) in pending.into_iter().enumerate() {
+    for (place, pending) in pending.take(looked_at).enumerate() {
+        let pending = pending?;
         if left == 0 || place + 1 == looked_at {
             next = Some(pending.id);
             break;
@@ -214,7 +213,7 @@ pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         let id = pending.id;
         let Some(words) = item(txn, &meta, id)? else {
             pending.delete(txn, &meta, &mut group)?;
-            gone.push(Reply::bulk(id.to_string()));
+            room.push(&mut gone, Reply::bulk(id.to_string()))?;
             left -= 1;
             continue;
         };
@@ -222,9 +221,7 @@ pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             continue;
         }
         take(txn, (&meta, &group), pending, &consumer.name, &claim)?;
-        let reply = claim.reply((id, words));
-        room.take(reply.bytes())?;
-        replies.push(reply);
+        room.push(&mut replies, claim.reply((id, words)))?;
         left -= 1;
     }
     finish(txn, &entry, (&meta, &group), (args[3], replies.len()))?;

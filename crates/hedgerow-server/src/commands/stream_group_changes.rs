@@ -140,17 +140,17 @@ fn delete_consumer(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(consumer) = Consumer::find(txn, &meta, &group, args[4])? else {
         return Ok(Reply::Integer(0));
     };
-    let (all, of_consumer) = ((Id::default(), Id::MAX), |it: &Pending| {
-        it.consumer == consumer.name
-    });
-    let pending = Pending::range(txn, (&meta, &group), all, usize::MAX, of_consumer)?;
-    for pending in &pending {
-        pending.delete(txn, &meta, &mut group)?;
+    let (all, before) = ((Id::default(), Id::MAX), group.pending);
+    for pending in Pending::walk(txn, (&meta, &group), all, usize::MAX)? {
+        let pending = pending?;
+        if pending.consumer == consumer.name {
+            pending.delete(txn, &meta, &mut group)?;
+        }
     }
     group.put(txn, &meta)?;
     let db = txn.db;
     let key = key(&meta, b'c', &[&group.name, &consumer.name]);
     txn.delete(db, Space::Elements, &key)?;
     txn.event(&entry, b't', "xgroup-delconsumer");
-    Ok(Reply::count(pending.len()))
+    Ok(Reply::Integer((before - group.pending) as i64))
 }

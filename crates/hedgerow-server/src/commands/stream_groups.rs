@@ -248,30 +248,27 @@ impl Pending {
         Consumer::change(txn, meta, group, (&self.consumer, -1))
     }
 
-    /// The pending entries from one id to another that are wanted, at most `count`.
-    pub(super) fn range(
+    /// The pending entries from one id to another, one after the other; `count` says how many the
+    /// caller expects to take at most.
+    pub(super) fn walk(
         txn: &mut Txn<'_>,
         (meta, group): (&Meta, &Group),
         (from, to): (Id, Id),
         count: usize,
-        is_wanted: impl Fn(&Pending) -> bool,
-    ) -> Answer<Vec<Pending>> {
-        if from > to {
-            return Ok(Vec::new());
-        }
+    ) -> Answer<impl DoubleEndedIterator<Item = Answer<Pending>> + use<>> {
         let begin = Pending::key(meta, group, from);
-        let mut end = Pending::key(meta, group, to);
-        end.push(0);
+        let mut end = Pending::key(meta, group, to.max(from));
+        if from <= to {
+            end.push(0);
+        }
         let (db, place) = (txn.db, begin.len() - 16);
         let steps = group.pending.min(count as u64);
         let scan = txn.scan(db, Space::Elements, begin..end, steps)?;
-        let pending = |item: Answer<(hedgerow::Slice, hedgerow::Slice)>| {
+        Ok(scan.map(move |item| {
             let (key, value) = item?;
             let id = key[place..].try_into().map_or(Id::default(), Id::of_bytes);
             Ok(Pending::decode(id, &value))
-        };
-        let is_wanted = |it: &Answer<Pending>| it.as_ref().map_or(true, &is_wanted);
-        scan.map(pending).filter(is_wanted).take(count).collect()
+        }))
     }
 }
 

@@ -5,7 +5,7 @@ use super::arguments::{integer, is};
 use super::stream_groups::{Consumer, Group, Pending, UNKNOWN, key, missing_group, prefix};
 use super::streams::{Item, item_reply, items, no_such_key, stream};
 use crate::resp::Reply;
-use crate::store::{Answer, Id, Meta, Space, Stop, Txn};
+use crate::store::{Answer, Id, Meta, Room, Space, Stop, Txn};
 
 fn map(pairs: Vec<(&'static str, Reply)>) -> Reply {
     let pair = |(name, value)| (Reply::bulk(name), value);
@@ -135,18 +135,23 @@ fn about_stream(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     facts.push(("entries", Reply::Array(found)));
     let mut rows = Vec::new();
     for group in &groups {
-        rows.push(about_group(txn, &meta, group, count)?);
+        rows.push(about_group(txn, (&meta, group), (count, &mut room))?);
     }
     facts.push(("groups", Reply::Array(rows)));
     Ok(map(facts))
 }
 
-fn about_group(txn: &mut Txn<'_>, meta: &Meta, group: &Group, count: usize) -> Answer<Reply> {
+fn about_group(
+    txn: &mut Txn<'_>,
+    (meta, group): (&Meta, &Group),
+    (count, room): (usize, &mut Room),
+) -> Answer<Reply> {
     let all = (Id::default(), Id::MAX);
     let mut consumers = Vec::new();
     for consumer in Consumer::all(txn, meta, group)? {
-        let of_consumer = |it: &Pending| it.consumer == consumer.name;
-        let pending = Pending::range(txn, (meta, group), all, count, of_consumer)?;
+        let pending = Pending::walk(txn, (meta, group), all, count)?;
+        let of_consumer =
+            pending.filter(|it| it.as_ref().map_or(true, |it| it.consumer == consumer.name));
         let row = |it: Pending| {
             Reply::Array(vec![
                 id_reply(it.id),
@@ -154,18 +159,15 @@ fn about_group(txn: &mut Txn<'_>, meta: &Meta, group: &Group, count: usize) -> A
                 number(it.deliveries),
             ])
         };
+        let rows = of_consumer.take(count).map(|it| it.map(row));
         consumers.push(map(vec![
             ("name", Reply::bulk(&consumer.name)),
             ("seen-time", number(consumer.seen)),
             ("active-time", Reply::Integer(consumer.active as i64)),
             ("pel-count", number(consumer.pending)),
-            (
-                "pending",
-                Reply::Array(pending.into_iter().map(row).collect()),
-            ),
+            ("pending", Reply::Array(room.gather(rows, Reply::bytes)?)),
         ]));
     }
-    let pending = Pending::range(txn, (meta, group), all, count, |_| true)?;
     let row = |it: Pending| {
         Reply::Array(vec![
             id_reply(it.id),
@@ -174,6 +176,8 @@ fn about_group(txn: &mut Txn<'_>, meta: &Meta, group: &Group, count: usize) -> A
             number(it.deliveries),
         ])
     };
+    let pending = Pending::walk(txn, (meta, group), all, count)?;
+    let rows = pending.take(count).map(|it| it.map(row));
     Ok(map(vec![
         ("name", Reply::bulk(&group.name)),
         ("last-delivered-id", id_reply(group.last)),
@@ -183,10 +187,7 @@ fn about_group(txn: &mut Txn<'_>, meta: &Meta, group: &Group, count: usize) -> A
         ),
         ("lag", known(group.lag(meta))),
         ("pel-count", number(group.pending)),
-        (
-            "pending",
-            Reply::Array(pending.into_iter().map(row).collect()),
-        ),
+        ("pending", Reply::Array(room.gather(rows, Reply::bytes)?)),
         ("consumers", Reply::Array(consumers)),
     ]))
 }

@@ -219,13 +219,15 @@ fn deliver_again(
 ) -> Answer<Vec<Reply>> {
     let now = txn.now;
     consumer.put(txn, meta, group)?;
-    let of_consumer = |it: &Pending| it.consumer == consumer.name;
-    let pending = match after.next() {
-        None => Vec::new(),
-        Some(from) => Pending::range(txn, (meta, group), (from, Id::MAX), count, of_consumer)?,
+    let Some(from) = after.next() else {
+        return Ok(Vec::new());
     };
+    let pending = Pending::walk(txn, (meta, group), (from, Id::MAX), count)?;
+    let of_consumer =
+        pending.filter(|it| it.as_ref().map_or(true, |it| it.consumer == consumer.name));
     let mut replies = Vec::new();
-    for mut pending in pending {
+    for pending in of_consumer.take(count) {
+        let mut pending = pending?;
         let reply = match item(txn, meta, pending.id)? {
             Some(words) => {
                 (pending.delivered, pending.deliveries) = (now, pending.deliveries + 1);
@@ -234,8 +236,7 @@ fn deliver_again(
             }
             None => Reply::Array(vec![Reply::bulk(pending.id.to_string()), Reply::NullArray]),
         };
-        room.take(reply.bytes())?;
-        replies.push(reply);
+        room.push(&mut replies, reply)?;
     }
     Ok(replies)
 }

@@ -1,10 +1,10 @@
-//! Streams as whole values, for DUMP and RESTORE.
+//! Streams as whole values, for DUMP and RESTORE. As much is read as there is room for.
 
 use super::stream_groups::{Consumer, Pending, read_up_to};
 use super::stream_info::groups;
 use super::streams::{encode, item_key, items};
 use crate::rdb::{Members, Stream};
-use crate::store::{Answer, Id, Meta, Room, Space, Txn};
+use crate::store::{Answer, Id, Meta, Space, Txn};
 
 const ALL: (Id, Id) = (
     Id {
@@ -15,15 +15,18 @@ const ALL: (Id, Id) = (
 );
 
 pub(super) fn read(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Stream> {
+    let mut room = txn.room;
     let mut stream = Stream {
-        items: items(txn, meta, ALL, (usize::MAX, false), &mut { Room::ENDLESS })?,
+        items: items(txn, meta, ALL, (usize::MAX, false), &mut room)?,
         ends: meta.ends,
         ..Stream::default()
     };
     for group in groups(txn, meta)? {
+        let pending = Pending::walk(txn, (meta, &group), ALL, usize::MAX)?;
+        let bytes = |it: &Pending| size_of::<Pending>() + it.consumer.len();
         stream.groups.push(Members {
             consumers: Consumer::all(txn, meta, &group)?,
-            pending: Pending::range(txn, (meta, &group), ALL, usize::MAX, |_| true)?,
+            pending: room.gather(pending, bytes)?,
             group,
         });
     }

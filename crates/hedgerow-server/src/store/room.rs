@@ -71,6 +71,13 @@ impl Room {
         Ok(reply)
     }
 
+    /// Adds to replies, which are parts of one.
+    pub(crate) fn push(&mut self, replies: &mut Vec<Reply>, reply: Reply) -> Answer<()> {
+        self.take(reply.bytes())?;
+        replies.push(reply);
+        Ok(())
+    }
+
     /// Refuses to draw more elements than there is room for.
     pub(crate) fn check_draws(self, count: u64) -> Answer<()> {
         match count.saturating_mul(DRAWN_BYTES) <= self.left as u64 {
@@ -214,6 +221,7 @@ mod tests {
         let refused = (0..6).find_map(|it| first.push(it, 10).err());
         assert!(refused.is_some_and(is_refusal));
     }
+
     /// Each part that came when the first nearly filled the room had all of them sorted again.
     #[test]
     fn parts_are_sorted_many_at_a_time() {
