@@ -6,6 +6,7 @@ mod client;
 mod fields;
 mod kill;
 mod linearizable;
+mod lists;
 mod noise;
 mod operations;
 mod pause;

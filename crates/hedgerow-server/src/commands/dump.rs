@@ -6,9 +6,9 @@ use super::fields;
 use super::hashes::{self, element_key, name_of};
 use super::lists;
 use super::stream_values;
-use super::zsets::{self, of_ordered};
+use super::zsets::{self, Scored, of_ordered};
 use crate::rdb::{Damage, Value};
-use crate::resp::Reply;
+use crate::resp::{Reply, bulk_bytes};
 use crate::store::{Answer, Entry, Kind, LIST_MIDDLE, Meta, Space, Stop, Txn, elements};
 
 pub(super) fn dump(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -19,19 +19,19 @@ pub(super) fn dump(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     Ok(Reply::Bulk(value(txn, &meta)?.encode()))
 }
 
-/// Everything that a key of the selected database holds.
+/// Everything that a key of the selected database holds, as long as there is room.
 pub(crate) fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
-    let (db, all, count) = (txn.db, elements(meta.version), meta.count);
+    let (db, all, count, room) = (txn.db, elements(meta.version), meta.count, txn.room);
     Ok(match meta.kind {
         Kind::String => Value::String(meta.value.bytes().to_vec()),
         Kind::List => {
-            let found = lists::range(txn, meta, 0..=count - 1)?;
-            Value::List(found.iter().map(|it| it.to_vec()).collect())
+            let found = lists::walk(txn, meta, 0..count)?.map(|it| Ok(it?.to_vec()));
+            Value::List(room.collect(found, |it| bulk_bytes(it.len()))?)
         }
         Kind::Set => {
             let found = txn.scan(db, Space::Elements, all, count)?;
             let members = found.map(|item| Ok(name_of(&item?.0).to_vec()));
-            Value::Set(members.collect::<Answer<_>>()?)
+            Value::Set(room.collect(members, |it| bulk_bytes(it.len()))?)
         }
         Kind::Hash => {
             let fields = hashes::all(txn, meta)?.map(|item| {
@@ -42,7 +42,8 @@ pub(crate) fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
                     field.expires,
                 ))
             });
-            let fields: Vec<_> = fields.collect::<Answer<_>>()?;
+            let fields =
+                room.collect(fields, |it| bulk_bytes(it.0.len()) + bulk_bytes(it.1.len()))?;
             match fields.iter().any(|it| it.2 > 0) {
                 true => Value::ExpiringHash(fields),
                 false => Value::Hash(fields.into_iter().map(|it| (it.0, it.1)).collect()),
@@ -56,7 +57,7 @@ pub(crate) fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
                 let score = of_ordered(score.map_or(0, u64::from_be_bytes));
                 Ok((key[16..].to_vec(), score))
             });
-            Value::SortedSet(members.collect::<Answer<_>>()?)
+            Value::SortedSet(room.collect(members, |it: &Scored| bulk_bytes(it.0.len()))?)
         }
         Kind::Stream => Value::Stream(Box::new(stream_values::read(txn, meta)?)),
     })

@@ -3,18 +3,12 @@
 
 use super::Args;
 use super::arguments::{count, is};
-use super::lists::{element, list, place_key, put, walk};
+use super::lists::{End, element, list, place_key, put, walk};
 use super::sets::pop_words;
 use super::waiting::{or_wait, timeout};
 use crate::resp::{Reply, bulk_bytes};
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn};
 use hedgerow::Slice;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Left,
-    Right,
-}
 
 impl End {
     fn parse(argument: &[u8]) -> Answer<End> {
@@ -134,7 +128,7 @@ fn pop_count(txn: &mut Txn<'_>, entry: &mut Entry, end: End, wanted: usize) -> A
     let bytes = |it: &Slice| bulk_bytes(it.len());
     if count == meta.count && count > 1 {
         // The whole list goes, at the cost of one key.
-        let all = walk(txn, &meta, 0..=count - 1)?;
+        let all = walk(txn, &meta, 0..count)?;
         let mut popped = txn.room.collect(all, bytes)?;
         if end == End::Right {
             popped.reverse();

@@ -5,8 +5,15 @@
 use super::Args;
 use super::arguments::{Options, integer, is, slice};
 use crate::resp::Reply;
-use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn};
+use crate::store::{Answer, Entry, Kind, Meta, Room, Space, Stop, Txn};
 use hedgerow::Slice;
+use std::ops::Range;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Left,
+    Right,
+}
 
 pub(super) fn list(txn: &mut Txn<'_>, key: &[u8]) -> Answer<Entry> {
     txn.lookup_kind(key, Kind::List)
@@ -30,27 +37,15 @@ pub(super) fn put(txn: &mut Txn<'_>, meta: &Meta, index: u64, value: &[u8]) -> A
     txn.put(db, Space::Ordered, &place_key(meta, index), value)
 }
 
-/// The elements of these indexes together.
-pub(super) fn range(
-    txn: &mut Txn<'_>,
-    meta: &Meta,
-    indexes: std::ops::RangeInclusive<u64>,
-) -> Answer<Vec<Slice>> {
-    walk(txn, meta, indexes)?.collect()
-}
-
 /// The elements of these indexes, one after the other.
 pub(super) fn walk(
     txn: &mut Txn<'_>,
     meta: &Meta,
-    indexes: std::ops::RangeInclusive<u64>,
-) -> Answer<impl Iterator<Item = Answer<Slice>> + use<>> {
-    let (first, last) = (*indexes.start(), *indexes.end());
-    let count = last - first + 1;
-    let mut end = place_key(meta, last);
-    end.push(0);
+    indexes: Range<u64>,
+) -> Answer<impl DoubleEndedIterator<Item = Answer<Slice>> + use<>> {
+    let places = place_key(meta, indexes.start)..place_key(meta, indexes.end);
     let db = txn.db;
-    let found = txn.scan(db, Space::Ordered, place_key(meta, first)..end, count)?;
+    let found = txn.scan(db, Space::Ordered, places, indexes.end - indexes.start)?;
     Ok(found.map(|item| Ok(item?.1)))
 }
 
@@ -93,6 +88,7 @@ pub(super) fn lrange(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let (Some(meta), Some(part)) = (entry.meta(), slice(start, stop, entry.count())) else {
         return Ok(Reply::Array(Vec::new()));
     };
+    let part = *part.start()..part.end() + 1;
     let found = walk(txn, meta, part)?.map(|item| Ok(Reply::Stored(item?, 0)));
     Ok(Reply::Array(txn.room.replies(found)?))
 }
@@ -108,59 +104,29 @@ pub(super) fn ltrim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         txn.del(&mut entry)?;
         return Ok(Reply::OK);
     };
-    let db = txn.db;
-    let dropped = (0..*part.start()).chain(part.end() + 1..meta.count);
-    for index in dropped {
-        txn.delete(db, Space::Ordered, &place_key(&meta, index))?;
-    }
+    remove(txn, &meta, 0..*part.start())?;
+    remove(txn, &meta, part.end() + 1..meta.count)?;
     meta.head = meta.head.wrapping_add(*part.start());
     meta.count = part.end() - part.start() + 1;
     txn.store(&mut entry, meta)?;
     Ok(Reply::OK)
 }
 
-/// The elements of a list, with the new ones in their place.
-fn all(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Vec<Slice>> {
-    range(txn, meta, 0..=meta.count - 1)
-}
+/// So many elements are removed by one deletion of a range. It makes later walks slower than a few
+/// deletions do.
+const REMOVED_AT_ONCE_MIN: u64 = 128;
 
-/// Writes a list whose elements were `old`: only those that have moved, towards the end that moves
-/// fewer.
-fn rewrite(txn: &mut Txn<'_>, entry: &mut Entry, old: &[Slice], new: &[Slice]) -> Answer<()> {
-    let Some(mut meta) = entry.meta().cloned() else {
-        return Ok(());
-    };
-    let same_before = old.iter().zip(new).take_while(|(a, b)| a == b).count();
-    let same_behind = old
-        .iter()
-        .rev()
-        .zip(new.iter().rev())
-        .take_while(|(a, b)| a == b)
-        .count();
+/// Removes the elements of these indexes. The places beside them keep theirs.
+fn remove(txn: &mut Txn<'_>, meta: &Meta, indexes: Range<u64>) -> Answer<()> {
     let db = txn.db;
-    if same_behind > same_before {
-        // The elements at the end stay, so the head moves.
-        let grown = (new.len() as u64).wrapping_sub(old.len() as u64);
-        for index in 0..old.len().saturating_sub(new.len()) {
-            txn.delete(db, Space::Ordered, &place_key(&meta, index as u64))?;
-        }
-        meta.head = meta.head.wrapping_sub(grown);
-        for (index, value) in new[..new.len() - same_behind.min(new.len())]
-            .iter()
-            .enumerate()
-        {
-            put(txn, &meta, index as u64, value)?;
-        }
-    } else {
-        for index in new.len()..old.len() {
-            txn.delete(db, Space::Ordered, &place_key(&meta, index as u64))?;
-        }
-        for (index, value) in new.iter().enumerate().skip(same_before) {
-            put(txn, &meta, index as u64, value)?;
-        }
+    if indexes.end - indexes.start >= REMOVED_AT_ONCE_MIN {
+        let places = place_key(meta, indexes.start)..place_key(meta, indexes.end);
+        return txn.delete_range(db, Space::Ordered, places);
     }
-    meta.count = new.len() as u64;
-    txn.store_or_remove(entry, meta)
+    for index in indexes {
+        txn.delete(db, Space::Ordered, &place_key(meta, index))?;
+    }
+    Ok(())
 }
 
 pub(super) fn linsert(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -173,15 +139,33 @@ pub(super) fn linsert(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(meta) = entry.meta().cloned() else {
         return Ok(Reply::Integer(0));
     };
-    let old = all(txn, &meta)?;
-    let Some(pivot) = old.iter().position(|it| *it == *args[3]) else {
+    let first = find(
+        txn,
+        &meta,
+        args[3],
+        (End::Left, u64::MAX, (1, Room::ENDLESS)),
+    )?;
+    let Some(at) = first.first().map(|pivot| pivot + behind) else {
         return Ok(Reply::Integer(-1));
     };
-    let mut new = old.clone();
-    new.insert(pivot + behind, Slice::copy_from(args[4]));
-    rewrite(txn, &mut entry, &old, &new)?;
+    let mut new = meta.clone();
+    new.count += 1;
+    // The elements up to the nearer end move by one.
+    let (moved, to) = match at < meta.count - at {
+        true => {
+            new.head = new.head.wrapping_sub(1);
+            (0..at, 0)
+        }
+        false => (at..meta.count, at + 1),
+    };
+    for (index, value) in (to..).zip(walk(txn, &meta, moved)?) {
+        put(txn, &new, index, &value?)?;
+    }
+    put(txn, &new, at, args[4])?;
+    let count = new.count;
+    txn.store(&mut entry, new)?;
     txn.event(&entry, b'l', "linsert");
-    Ok(Reply::count(new.len()))
+    Ok(Reply::Integer(count as i64))
 }
 
 pub(super) fn lrem(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -190,30 +174,76 @@ pub(super) fn lrem(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(meta) = entry.meta().cloned() else {
         return Ok(Reply::Integer(0));
     };
-    let old = all(txn, &meta)?;
-    let limit = if wanted == 0 {
-        u64::MAX
-    } else {
-        wanted.unsigned_abs()
+    let end = if wanted < 0 { End::Right } else { End::Left };
+    let limit = match wanted {
+        0 => usize::MAX,
+        _ => usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX),
     };
-    let mut removed = 0;
-    let mut keeps = |value: &Slice| {
-        let goes = *value == *args[3] && removed < limit;
-        removed += u64::from(goes);
-        !goes
-    };
-    let mut new: Vec<Slice> = match wanted < 0 {
-        false => old.iter().filter(|it| keeps(it)).cloned().collect(),
-        true => old.iter().rev().filter(|it| keeps(it)).cloned().collect(),
-    };
-    if wanted < 0 {
-        new.reverse();
-    }
-    if removed > 0 {
+    let mut gone = find(
+        txn,
+        &meta,
+        args[3],
+        (end, u64::MAX, (limit, Room::OF_COMMIT)),
+    )?;
+    gone.sort_unstable();
+    if !gone.is_empty() {
         txn.event(&entry, b'l', "lrem");
-        rewrite(txn, &mut entry, &old, &new)?;
+        let new = take_out(txn, &meta, &gone)?;
+        txn.store_or_remove(&mut entry, new)?;
     }
-    Ok(Reply::Integer(removed as i64))
+    Ok(Reply::count(gone.len()))
+}
+
+/// Takes elements out, whose indexes are in order. Those before the last or those behind the first
+/// move, whichever are fewer.
+fn take_out(txn: &mut Txn<'_>, old: &Meta, gone: &[u64]) -> Answer<Meta> {
+    let (mut new, count) = (old.clone(), gone.len() as u64);
+    let (Some(first), Some(last)) = (gone.first(), gone.last()) else {
+        return Ok(new);
+    };
+    new.count -= count;
+    let (moved, freed) = match last + 1 < old.count - first {
+        true => {
+            new.head = new.head.wrapping_add(count);
+            (0..last + 1, 0..count)
+        }
+        false => (*first..old.count, new.count..old.count),
+    };
+    let (mut to, mut gone) = (moved.start, gone.iter().peekable());
+    for (index, value) in moved.clone().zip(walk(txn, old, moved)?) {
+        let value = value?;
+        if gone.next_if_eq(&&index).is_none() {
+            put(txn, &new, to, &value)?;
+            to += 1;
+        }
+    }
+    remove(txn, old, freed)?;
+    Ok(new)
+}
+
+/// The indexes of elements that are equal to a value: the first ones from an end, among the
+/// `compared` elements that are nearest to it.
+fn find(
+    txn: &mut Txn<'_>,
+    meta: &Meta,
+    value: &[u8],
+    (end, compared, (count, room)): (End, u64, (usize, Room)),
+) -> Answer<Vec<u64>> {
+    let compared = compared.min(meta.count);
+    let indexes = match end {
+        End::Left => 0..compared,
+        End::Right => meta.count - compared..meta.count,
+    };
+    let values = walk(txn, meta, indexes.clone())?;
+    let pairs: Box<dyn Iterator<Item = (u64, Answer<Slice>)>> = match end {
+        End::Left => Box::new(indexes.zip(values)),
+        End::Right => Box::new(indexes.rev().zip(values.rev())),
+    };
+    let equal = pairs.filter_map(|(index, found)| match found {
+        Ok(found) if *found != *value => None,
+        found => Some(found.map(|_| index)),
+    });
+    room.collect(equal.take(count), |_| size_of::<u64>())
 }
 
 pub(super) fn lpos(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -244,27 +274,32 @@ pub(super) fn lpos(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         }
     }
     let entry = list(txn, args[1])?;
-    let values = match entry.meta() {
-        Some(meta) => all(txn, &meta.clone())?,
-        None => Vec::new(),
+    let Some(meta) = entry.meta() else {
+        return Ok(wanted.map_or(Reply::Null, |_| Reply::Array(Vec::new())));
     };
+    let end = if rank > 0 { End::Left } else { End::Right };
     let compared = if length_max == 0 {
         usize::MAX
     } else {
         length_max
     };
-    let places: Box<dyn Iterator<Item = usize>> = match rank > 0 {
-        true => Box::new(0..values.len()),
-        false => Box::new((0..values.len()).rev()),
-    };
+    let skipped = rank.unsigned_abs() as usize - 1;
     let limit = match wanted {
         None => 1,
         Some(0) => usize::MAX,
         Some(wanted) => wanted,
     };
-    let matches = places.take(compared).filter(|it| values[*it] == *args[2]);
-    let skipped = rank.unsigned_abs() as usize - 1;
-    let mut found = matches.skip(skipped).take(limit).map(Reply::count);
+    let count = skipped.saturating_add(limit);
+    let found = find(
+        txn,
+        meta,
+        args[2],
+        (end, compared as u64, (count, txn.room)),
+    )?;
+    let mut found = found
+        .into_iter()
+        .skip(skipped)
+        .map(|it| Reply::Integer(it as i64));
     Ok(match wanted {
         None => found.next().unwrap_or(Reply::Null),
         Some(_) => Reply::Array(found.collect()),

@@ -185,7 +185,7 @@ fn walk(txn: &mut Txn<'_>, meta: &Meta, reversed: bool) -> Answer<Elements> {
     let of_score = |item: Answer<(Slice, Slice)>| Ok(item?.0[16..].to_vec());
     Ok(match meta.kind {
         Kind::List => {
-            let found = lists::walk(txn, meta, 0..=meta.count - 1)?;
+            let found = lists::walk(txn, meta, 0..meta.count)?;
             Box::new(found.map(|item| Ok(item?.to_vec())))
         }
         Kind::Set => Box::new(sets::walk(txn, meta)?),

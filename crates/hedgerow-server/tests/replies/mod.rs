@@ -146,8 +146,8 @@ fn a_transaction_with_a_reply_that_is_too_large_does_what_fits() {
 }
 
 /// Collections that are larger than a reply: sets `s` and `t` with the same members but for one,
-/// and `u`, which has one of them; sorted sets `z` and `v`; places `g`; a stream `x`. And a short
-/// list `f`.
+/// and `u`, which has one of them; sorted sets `z` and `v`; places `g`; streams `x` and `y`, of
+/// which a consumer with a long name has read the second. And a short list `f`.
 fn fill_more(client: &mut Client) {
     fill(client);
     add_members(client, "u", MEMBERS - 1..2 * MEMBERS);
@@ -163,6 +163,15 @@ fn fill_more(client: &mut Client) {
         client.call(&format!("XADD x {i} f {value}"));
     }
     client.call("XGROUP CREATE x readers 0");
+    (0..MEMBERS).for_each(|_| drop(client.call("XADD y * f v")));
+    client.call("XGROUP CREATE y readers 0");
+    for _ in (0..MEMBERS).step_by(100) {
+        let call = format!(
+            "XREADGROUP GROUP readers {} COUNT 100 STREAMS y >",
+            member(0)
+        );
+        assert!(!is_refused(&client.call(&call)));
+    }
     // Each names a key with a large value.
     (0..VALUES).for_each(|i| drop(client.call(&format!("RPUSH f {i}"))));
 }
@@ -203,6 +212,14 @@ fn what_is_collected_for_a_reply_is_counted() {
         "HRANDFIELD h -20 WITHVALUES",
         "HRANDFIELD h 19 WITHVALUES",
         "SRANDMEMBER s -1200",
+        "DUMP h",
+        "DUMP l",
+        "DUMP s",
+        "DUMP z",
+        "DUMP x",
+        "DUMP y",
+        "XPENDING y readers - + 1200",
+        "XINFO STREAM y FULL COUNT 0",
         "KEYS *m",
         "SCAN 0 COUNT 1000000000",
     ] {
@@ -262,10 +279,13 @@ fn a_small_result_of_large_collections_is_no_large_reply() {
         ("SORT z ALPHA LIMIT 1 1", Value::bulks([&member(1_000)])),
         ("SORT l BY none STORE d", int(VALUES as i64)),
         ("XTRIM x MAXLEN 1", int(VALUES as i64 - 1)),
+        ("XPENDING y readers + - 5", Value::Array(Vec::new())),
     ] {
         let reply = client.call(call);
         assert!(reply == expected, "{call}: {:.100}", reply.to_string());
     }
+    let pending = client.call("XPENDING y readers");
+    assert!(matches!(&pending, Value::Array(parts) if parts[0] == int(all)));
     let value = "v".repeat(VALUE_BYTES);
     for call in ["SORT l ALPHA LIMIT 3 1", "SORT l BY none LIMIT 18 1"] {
         assert!(client.call(call) == Value::bulks([&value]), "{call}");
