@@ -8,7 +8,7 @@ use super::lists;
 use super::stream_values;
 use super::zsets::{self, Scored, of_ordered};
 use crate::rdb::{Damage, Value};
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::Reply;
 use crate::store::{Answer, Entry, Kind, LIST_MIDDLE, Meta, Space, Stop, Txn, elements};
 
 pub(super) fn dump(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -26,12 +26,12 @@ pub(crate) fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
         Kind::String => Value::String(meta.value.bytes().to_vec()),
         Kind::List => {
             let found = lists::walk(txn, meta, 0..count)?.map(|it| Ok(it?.to_vec()));
-            Value::List(room.collect(found, |it| bulk_bytes(it.len()))?)
+            Value::List(room.collect(found, |it| it.len() + 1)?)
         }
         Kind::Set => {
             let found = txn.scan(db, Space::Elements, all, count)?;
             let members = found.map(|item| Ok(name_of(&item?.0).to_vec()));
-            Value::Set(room.collect(members, |it| bulk_bytes(it.len()))?)
+            Value::Set(room.collect(members, |it| it.len() + 1)?)
         }
         Kind::Hash => {
             let fields = hashes::all(txn, meta)?.map(|item| {
@@ -42,8 +42,7 @@ pub(crate) fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
                     field.expires,
                 ))
             });
-            let fields =
-                room.collect(fields, |it| bulk_bytes(it.0.len()) + bulk_bytes(it.1.len()))?;
+            let fields = room.collect(fields, |it| it.0.len() + it.1.len() + 2)?;
             match fields.iter().any(|it| it.2 > 0) {
                 true => Value::ExpiringHash(fields),
                 false => Value::Hash(fields.into_iter().map(|it| (it.0, it.1)).collect()),
@@ -57,7 +56,7 @@ pub(crate) fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
                 let score = of_ordered(score.map_or(0, u64::from_be_bytes));
                 Ok((key[16..].to_vec(), score))
             });
-            Value::SortedSet(room.collect(members, |it: &Scored| bulk_bytes(it.0.len()))?)
+            Value::SortedSet(room.collect(members, |it: &Scored| it.0.len() + 9)?)
         }
         Kind::Stream => Value::Stream(Box::new(stream_values::read(txn, meta)?)),
     })

@@ -112,11 +112,11 @@ pub(super) fn ltrim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     Ok(Reply::OK)
 }
 
-/// So many elements are removed by one deletion of a range. It makes later walks slower than a few
-/// deletions do.
+/// The least number of elements that are removed by one deletion of a range. Each deletion of a
+/// range makes later reads look at one more, so a few elements are deleted one by one.
 const REMOVED_AT_ONCE_MIN: u64 = 128;
 
-/// Removes the elements of these indexes. The places beside them keep theirs.
+/// Removes the elements of these indexes. Other elements keep their places.
 fn remove(txn: &mut Txn<'_>, meta: &Meta, indexes: Range<u64>) -> Answer<()> {
     let db = txn.db;
     if indexes.end - indexes.start >= REMOVED_AT_ONCE_MIN {
@@ -139,13 +139,8 @@ pub(super) fn linsert(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(meta) = entry.meta().cloned() else {
         return Ok(Reply::Integer(0));
     };
-    let first = find(
-        txn,
-        &meta,
-        args[3],
-        (End::Left, u64::MAX, (1, Room::ENDLESS)),
-    )?;
-    let Some(at) = first.first().map(|pivot| pivot + behind) else {
+    let first = find(txn, &meta, args[3], (End::Left, u64::MAX))?.next();
+    let Some(at) = first.transpose()?.map(|pivot| pivot + behind) else {
         return Ok(Reply::Integer(-1));
     };
     let mut new = meta.clone();
@@ -179,23 +174,23 @@ pub(super) fn lrem(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         0 => usize::MAX,
         _ => usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX),
     };
-    let mut gone = find(
-        txn,
-        &meta,
-        args[3],
-        (end, u64::MAX, (limit, Room::OF_COMMIT)),
-    )?;
+    let found = find(txn, &meta, args[3], (end, u64::MAX))?.take(limit);
+    let mut gone = Room::OF_COMMIT.collect(found, |_| size_of::<u64>())?;
     gone.sort_unstable();
     if !gone.is_empty() {
         txn.event(&entry, b'l', "lrem");
+    }
+    if gone.len() as u64 == meta.count {
+        txn.del(&mut entry)?;
+    } else if !gone.is_empty() {
         let new = take_out(txn, &meta, &gone)?;
-        txn.store_or_remove(&mut entry, new)?;
+        txn.store(&mut entry, new)?;
     }
     Ok(Reply::count(gone.len()))
 }
 
-/// Takes elements out, whose indexes are in order. Those before the last or those behind the first
-/// move, whichever are fewer.
+/// Removes the elements of these indexes, which are in order. The elements before the last one or
+/// those behind the first one move, whichever are fewer.
 fn take_out(txn: &mut Txn<'_>, old: &Meta, gone: &[u64]) -> Answer<Meta> {
     let (mut new, count) = (old.clone(), gone.len() as u64);
     let (Some(first), Some(last)) = (gone.first(), gone.last()) else {
@@ -221,14 +216,14 @@ fn take_out(txn: &mut Txn<'_>, old: &Meta, gone: &[u64]) -> Answer<Meta> {
     Ok(new)
 }
 
-/// The indexes of elements that are equal to a value: the first ones from an end, among the
-/// `compared` elements that are nearest to it.
-fn find(
+/// The indexes of elements that are equal to a value, from an end on, among the `compared` elements
+/// that are nearest to it.
+fn find<'v>(
     txn: &mut Txn<'_>,
     meta: &Meta,
-    value: &[u8],
-    (end, compared, (count, room)): (End, u64, (usize, Room)),
-) -> Answer<Vec<u64>> {
+    value: &'v [u8],
+    (end, compared): (End, u64),
+) -> Answer<impl Iterator<Item = Answer<u64>> + use<'v>> {
     let compared = compared.min(meta.count);
     let indexes = match end {
         End::Left => 0..compared,
@@ -239,11 +234,10 @@ fn find(
         End::Left => Box::new(indexes.zip(values)),
         End::Right => Box::new(indexes.rev().zip(values.rev())),
     };
-    let equal = pairs.filter_map(|(index, found)| match found {
+    Ok(pairs.filter_map(move |(index, found)| match found {
         Ok(found) if *found != *value => None,
         found => Some(found.map(|_| index)),
-    });
-    room.collect(equal.take(count), |_| size_of::<u64>())
+    }))
 }
 
 pub(super) fn lpos(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -283,25 +277,25 @@ pub(super) fn lpos(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     } else {
         length_max
     };
-    let skipped = rank.unsigned_abs() as usize - 1;
     let limit = match wanted {
         None => 1,
         Some(0) => usize::MAX,
         Some(wanted) => wanted,
     };
-    let count = skipped.saturating_add(limit);
-    let found = find(
-        txn,
-        meta,
-        args[2],
-        (end, compared as u64, (count, txn.room)),
-    )?;
-    let mut found = found
-        .into_iter()
-        .skip(skipped)
-        .map(|it| Reply::Integer(it as i64));
+    let mut skipped = rank.unsigned_abs() - 1;
+    let is_behind_skipped = |it: &Answer<u64>| match (it, skipped) {
+        (Err(_), _) | (_, 0) => true,
+        _ => {
+            skipped -= 1;
+            false
+        }
+    };
+    let found = find(txn, meta, args[2], (end, compared as u64))?;
+    let found = found.filter(is_behind_skipped).take(limit);
+    let replies = found.map(|it| Ok(Reply::Integer(it? as i64)));
+    let mut replies = txn.room.replies(replies)?;
     Ok(match wanted {
-        None => found.next().unwrap_or(Reply::Null),
-        Some(_) => Reply::Array(found.collect()),
+        None => replies.pop().unwrap_or(Reply::Null),
+        Some(_) => Reply::Array(replies),
     })
 }

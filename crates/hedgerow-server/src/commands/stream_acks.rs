@@ -61,7 +61,7 @@ pub(super) fn xpending(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         consumer.is_none_or(|name| it.consumer == name)
             && now.saturating_sub(it.delivered) >= least_idle
     };
-    let pending = Pending::walk(txn, (&meta, &group), bounds, count)?;
+    let pending = Pending::walk(txn, (&meta, &group), bounds, usize::MAX)?;
     let wanted = pending.filter(|it| it.as_ref().map_or(true, is_wanted));
     let row = |it: Pending| {
         Reply::Array(vec![

@@ -249,7 +249,7 @@ impl Pending {
     }
 
     /// The pending entries from one id to another, one after the other; `count` says how many the
-    /// caller expects to take at most.
+    /// caller walks over at most.
     pub(super) fn walk(
         txn: &mut Txn<'_>,
         (meta, group): (&Meta, &Group),

@@ -149,7 +149,7 @@ fn about_group(
     let all = (Id::default(), Id::MAX);
     let mut consumers = Vec::new();
     for consumer in Consumer::all(txn, meta, group)? {
-        let pending = Pending::walk(txn, (meta, group), all, count)?;
+        let pending = Pending::walk(txn, (meta, group), all, usize::MAX)?;
         let of_consumer =
             pending.filter(|it| it.as_ref().map_or(true, |it| it.consumer == consumer.name));
         let row = |it: Pending| {

@@ -222,7 +222,7 @@ fn deliver_again(
     let Some(from) = after.next() else {
         return Ok(Vec::new());
     };
-    let pending = Pending::walk(txn, (meta, group), (from, Id::MAX), count)?;
+    let pending = Pending::walk(txn, (meta, group), (from, Id::MAX), usize::MAX)?;
     let of_consumer =
         pending.filter(|it| it.as_ref().map_or(true, |it| it.consumer == consumer.name));
     let mut replies = Vec::new();

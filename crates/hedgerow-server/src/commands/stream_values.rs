@@ -1,4 +1,4 @@
-//! Streams as whole values, for DUMP and RESTORE. As much is read as there is room for.
+//! Streams as whole values, for DUMP and RESTORE. What is read is counted.
 
 use super::stream_groups::{Consumer, Pending, read_up_to};
 use super::stream_info::groups;

@@ -7,7 +7,7 @@ use super::arguments::{Options, is};
 use super::combine::{self, Combine, Weighted, add, each_of_all, narrow};
 use super::sets::{counted_keys, limit_option};
 use super::zset_range::store;
-use super::zsets::{Scored, reply, weight};
+use super::zsets::{Scored, ordered, reply, weight};
 use crate::resp::{Reply, bulk_bytes};
 use crate::store::{Answer, Kind, Room, Stop, Txn};
 
@@ -112,7 +112,9 @@ fn combined(
         Combine::Union => union(txn, it, room)?,
         _ => narrowed(txn, it, (how, room))?,
     };
-    found.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+    // Both zeros are one score.
+    let order = |it: &Scored| ordered(it.1);
+    found.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.0.cmp(&b.0)));
     Ok(found)
 }
 

@@ -4,6 +4,7 @@
 //! DIR/receiving   the copy while it comes; without a meaning after a crash
 //! DIR/received    the whole copy: whoever finds it finishes the exchange
 //! DIR/replaced    what was there before, until it is removed
+//! DIR/sending     checkpoints that are sent to replicas; without a meaning after a crash
 //! ```
 //!
 //! All are in the directory of the database, which may be a file system of its own. The copy was

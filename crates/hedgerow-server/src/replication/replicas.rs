@@ -41,6 +41,10 @@ impl Replica {
         self.applied.load(Ordering::Acquire)
     }
 
+    pub(super) fn is_heard(&self) {
+        *lock(&self.heard) = clock::now();
+    }
+
     /// The time since it was heard.
     pub(crate) fn silent(&self) -> Duration {
         lock(&self.heard).elapsed()
@@ -96,7 +100,7 @@ impl Replicas {
     pub(super) fn acknowledge(&self, replica: &Replica, applied: u64, durable: u64) {
         replica.applied.store(applied, Ordering::Release);
         replica.durable.store(durable, Ordering::Release);
-        *lock(&replica.heard) = clock::now();
+        replica.is_heard();
         self.acknowledged.send_modify(|count| *count += 1);
     }
 

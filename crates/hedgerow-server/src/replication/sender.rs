@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use hedgerow::{Db, Error, ErrorKind};
+use hedgerow::{Db, Error};
 use hedgerow_copies::replica::send_commit;
 use hedgerow_copies::transfer;
 use tokio::net::TcpStream;
@@ -263,6 +263,8 @@ impl Sender<'_> {
                 let line = format!("+COPY {id}\r\n");
                 self.wire.write(line.as_bytes()).map_err(failed)?;
                 let last = self.send_copy()?;
+                // It could not answer meanwhile, and puts the copy in its place now.
+                self.replica.is_heard();
                 Feed::behind_number(self.db, &lock(&replication.state).eras, last)?
             }
         };
@@ -277,9 +279,13 @@ impl Sender<'_> {
         let name = self.replica.client.id.to_string();
         let dir = replication.dir.join(SENDING).join(name);
         let builder = match self.db.checkpoint(&dir) {
-            // A disk without room for a checkpoint is a reason for a replica.
-            Err(error) if matches!(error.kind(), ErrorKind::NoSpace) => replication.builder.clone(),
-            made => made.map(|()| Db::builder(&dir))?,
+            Ok(()) => Db::builder(&dir),
+            // A disk without room for a checkpoint is a reason for a replica. Another fault shows
+            // again in the files.
+            Err(_) => {
+                let _ = remove(&dir);
+                replication.builder.clone()
+            }
         };
         // The look at the files beside the database needs little memory.
         let builder = builder.memory_budget(Replication::beside_bytes(self.server));

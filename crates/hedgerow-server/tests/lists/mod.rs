@@ -1,5 +1,5 @@
-//! Random calls on a list, beside the same in memory. A list is long enough for deletions of
-//! ranges and for moves to both ends.
+//! Random calls on a list, beside the same in memory, alone and in transactions, which read what
+//! they have written. A list is long enough for deletions of ranges and for moves to both ends.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::Served;
 use crate::client::{Client, Value, int};
 
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
-const CALLS: usize = 300;
+const ROUNDS: usize = 150;
 /// The elements, so that each comes several times.
 const ELEMENTS: u8 = 26;
 /// The length of a list that is begun anew.
@@ -86,10 +86,38 @@ fn places_of(list: &VecDeque<String>, element: &str, from_right: bool) -> Vec<us
     }
 }
 
-fn fill(client: &mut Client, list: &mut VecDeque<String>, random: &mut Rng) {
+/// Fills a list that has become short. Returns the call.
+fn fill(list: &mut VecDeque<String>, random: &mut Rng) -> Option<(String, Value)> {
+    if list.len() >= LENGTH / 10 {
+        return None;
+    }
     let new: Vec<String> = (0..LENGTH).map(|_| element(random)).collect();
-    client.call(&format!("RPUSH l {}", new.join(" ")));
+    let call = format!("RPUSH l {}", new.join(" "));
     list.extend(new);
+    Some((call, int(list.len() as i64)))
+}
+
+/// The calls of one transaction, each with its reply.
+fn calls(list: &mut VecDeque<String>, random: &mut Rng) -> Vec<(String, Value)> {
+    let mut calls = Vec::new();
+    for _ in 0..random.usize(1..5) {
+        calls.extend(fill(list, random));
+        calls.push(step(list, random));
+        calls.push(("LRANGE l 0 -1".to_owned(), Value::bulks(&*list)));
+    }
+    calls
+}
+
+fn replies(client: &mut Client, calls: &[(String, Value)], in_transaction: bool) -> Vec<Value> {
+    if !in_transaction {
+        return calls.iter().map(|it| client.call(&it.0)).collect();
+    }
+    client.call("MULTI");
+    calls.iter().for_each(|it| drop(client.call(&it.0)));
+    match client.call("EXEC") {
+        Value::Array(replies) => replies,
+        other => panic!("expected replies, found {other}"),
+    }
 }
 
 #[test]
@@ -100,21 +128,12 @@ fn lists_are_what_they_are_in_memory() {
     for seed in SEEDS {
         let (mut list, mut random) = (VecDeque::new(), Rng::with_seed(seed));
         client.call("DEL l");
-        for number in 0..CALLS {
-            if list.len() < LENGTH / 10 {
-                fill(&mut client, &mut list, &mut random);
+        for _ in 0..ROUNDS {
+            let calls = calls(&mut list, &mut random);
+            let replies = replies(&mut client, &calls, random.bool());
+            for ((call, expected), reply) in calls.iter().zip(replies) {
+                assert!(reply == *expected, "seed {seed}, {call}: {reply}");
             }
-            let (call, expected) = step(&mut list, &mut random);
-            let reply = client.call(&call);
-            assert!(
-                reply == expected,
-                "seed {seed}, call {number}, {call}: {reply}"
-            );
-            let stored = client.call("LRANGE l 0 -1");
-            assert!(
-                stored == Value::bulks(&list),
-                "seed {seed}, call {number}, {call}: {stored}"
-            );
         }
     }
     served.end();

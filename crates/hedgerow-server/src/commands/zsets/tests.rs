@@ -32,6 +32,8 @@ fn scores_are_added_up_as_by_redis() {
         "ZADD c .3 x",
         "ZADD low -inf x",
         "ZADD high inf x 1 p",
+        "ZADD zero 0 x",
+        "ZADD other 0 y",
     ] {
         world.run(words);
     }
@@ -45,6 +47,8 @@ fn scores_are_added_up_as_by_redis() {
             "ZINTER 2 c high WEIGHTS 1 0 AGGREGATE MAX WITHSCORES",
             "x 0.3",
         ),
+        // Both zeros are one score.
+        ("ZUNION 2 zero other WEIGHTS 1 -1", "x y"),
         ("ZDIFF 2 a b WITHSCORES", "q 1"),
         ("ZDIFF 3 a none c WITHSCORES", "p 1 q 1"),
     ] {
