@@ -130,20 +130,21 @@ pub struct hg_error {
 
 impl hg_error {
     pub(crate) fn of(failure: &Failure) -> hg_error {
+        hg_error::new(code(failure), &failure.message)
+    }
+
+    fn new(code: hg_code, text: &str) -> hg_error {
         let mut message = [0; MESSAGE_BYTES];
-        let mut end = failure.message.len().min(MESSAGE_BYTES - 1);
-        while !failure.message.is_char_boundary(end) {
+        let mut end = text.len().min(MESSAGE_BYTES - 1);
+        while !text.is_char_boundary(end) {
             end -= 1;
         }
-        let bytes = failure.message.as_bytes()[..end].iter();
+        let bytes = text.as_bytes()[..end].iter();
         message
             .iter_mut()
             .zip(bytes)
             .for_each(|(to, from)| *to = *from as c_char);
-        hg_error {
-            code: code(failure),
-            message,
-        }
+        hg_error { code, message }
     }
 }
 
@@ -207,25 +208,38 @@ pub(crate) unsafe fn call<A: Foreign, R: Answer>(
         body(arguments)
     });
     match result {
-        Ok(answer) => answer.code(),
+        Ok(answer) => match answer.code() {
+            code @ (HG_OK | HG_NOT_FOUND) => code,
+            // SAFETY: the caller promises a place for an error.
+            code => unsafe { refuse(error, code, sentence(code)) },
+        },
         // SAFETY: the caller promises a place for an error.
-        Err(failure) => unsafe { refuse(error, &failure) },
+        Err(failure) => unsafe { refuse(error, code(&failure), &failure.message) },
     }
 }
 
-/// Writes a failure to its place, if there is one.
+/// The message of a code that a call returns without a failure.
+fn sentence(code: hg_code) -> &'static str {
+    match code {
+        HG_BUFFER_TOO_SMALL => {
+            "the buffer is too small: the call has written how many bytes it needs"
+        }
+        _ => "expected the value that the call names, found another one",
+    }
+}
+
+/// Writes an error to its place, if there is one. Returns its code.
 ///
 /// # Safety
 /// `error` is NULL or a place for an error.
 #[cold]
 #[inline(never)]
-unsafe fn refuse(error: *mut hg_error, failure: &Failure) -> hg_code {
-    let found = hg_error::of(failure);
+unsafe fn refuse(error: *mut hg_error, code: hg_code, message: &str) -> hg_code {
     if !error.is_null() {
         // SAFETY: it is a place.
-        unsafe { error.write(found) };
+        unsafe { error.write(hg_error::new(code, message)) };
     }
-    found.code
+    code
 }
 
 // ---- objects behind handles ----

@@ -30,8 +30,7 @@ static char test_dir[1024];
               test_name, (expected), code, error.message);                                   \
       abort();                                                                               \
     }                                                                                        \
-    if (code != HG_OK && code != HG_NOT_FOUND && code != HG_BUFFER_TOO_SMALL &&              \
-        code != HG_CONFLICT)                                                                 \
+    if (code != HG_OK && code != HG_NOT_FOUND)                                               \
       CHECK(error.code == code && error.message[0] != 0);                                    \
   } while (0)
 #define OK(call) EXPECT(HG_OK, call)

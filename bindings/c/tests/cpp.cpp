@@ -37,6 +37,17 @@ static void failures_are_exceptions() {
     CHECK(error.code == HG_LOCKED && std::string(error.what()).find("locked") == 0);
   }
   try {
+    hedgerow::Keyspace users = db.keyspace("users", "sorted");
+    users.put("ada", "1815");
+    hg_bytes other = hedgerow::bytes("1816");
+    hedgerow::check([&](hg_error* e) {
+      return hg_compare_and_swap(users.handle(), hedgerow::bytes("ada"), &other, nullptr, e);
+    });
+    CHECK(false);
+  } catch (const hedgerow::Error& error) {
+    CHECK(error.code == HG_CONFLICT && std::string(error.what()).find("another") != std::string::npos);
+  }
+  try {
     db.keyspace("k", "no layout");
     CHECK(false);
   } catch (const hedgerow::Error& error) {
