@@ -150,12 +150,12 @@ impl Db {
     #[new]
     fn new(py: Python<'_>, dir: PathBuf, options: Options) -> PyResult<Db> {
         let builder = options.builder(&dir)?;
-        if options.error_if_exists && builder.exists().or_raise()? {
+        if options.error_if_exists && py.detach(|| builder.exists()).or_raise()? {
             let message = format!("there is a database in {} already", dir.display());
             return Err(raised(&Error::new(ErrorKind::InvalidArgument, message)));
         }
         let must_exist = options.read_only || !options.create;
-        if must_exist && !builder.exists().or_raise()? {
+        if must_exist && !py.detach(|| builder.exists()).or_raise()? {
             return Err(missing(&dir));
         }
         let db = wait(py, None, |_| builder.open())?;
@@ -263,8 +263,8 @@ impl Db {
 
 /// Returns true if the directory has a database, also a damaged one.
 #[pyfunction]
-pub(crate) fn exists(dir: PathBuf) -> PyResult<bool> {
-    engine::Db::exists(dir).or_raise()
+pub(crate) fn exists(py: Python<'_>, dir: PathBuf) -> PyResult<bool> {
+    py.detach(|| engine::Db::exists(dir)).or_raise()
 }
 
 /// Removes the files of a database, and nothing else.

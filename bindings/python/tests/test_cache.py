@@ -49,6 +49,24 @@ def test_any_key_and_any_value(cache: Cache) -> None:
     assert cache.get("k", 7) == 7
 
 
+def test_equal_keys_are_one_key(cache: Cache) -> None:
+    """A pickle refers to an object that it has already; an equal object was written again."""
+    one, other = "".join(["a", "b"]), "".join(["a", "b"])
+    assert one is not other
+    cache[one, one] = 1
+    assert cache[one, other] == 1
+    cache.set("tagged", 2, tag=(one, one))
+    assert cache.evict((one, other)) == 1
+    cache[0.0] = 3
+    assert cache[-0.0] == 3
+
+
+def test_the_time_until_a_value_expires_is_a_number(cache: Cache) -> None:
+    with pytest.raises(ValueError, match="nan"):
+        cache.set("k", 1, expire=float("nan"))
+    assert "k" not in cache
+
+
 def test_values_expire_and_are_counted_out(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     cache.set("short", 1, expire=10)

@@ -14,6 +14,8 @@ can be pickled; open only caches that you trust, as unpickling runs code.
 from __future__ import annotations
 
 import functools
+import io
+import math
 import os
 import pickle
 import struct
@@ -44,8 +46,30 @@ _CULL_LIMIT = 10
 _MISSING: Any = object()
 
 
-def _encode(value: Any) -> bytes:
-    """The bytes of a key, a value or a tag. Equal ones of one type have equal bytes."""
+def _encode_key(key: Any) -> bytes:
+    """The bytes of a key or a tag. Equal ones of one type have equal bytes.
+
+    Sets of texts are an exception: their order, and so their bytes, may differ between processes.
+    """
+    # Both zeros are one key.
+    return _encode(key + 0.0 if type(key) is float else key, _pickle_plainly)
+
+
+def _pickle_plainly(key: Any) -> bytes:
+    """The pickle of a key that repeats an object that is in two places, as equal objects are."""
+    out = io.BytesIO()
+    pickler = pickle.Pickler(out, protocol=5)
+    pickler.fast = True
+    pickler.dump(key)
+    return out.getvalue()
+
+
+def _pickle(value: Any) -> bytes:
+    return pickle.dumps(value, protocol=5)
+
+
+def _encode(value: Any, pickled: Callable[[Any], bytes] = _pickle) -> bytes:
+    """The bytes of a value."""
     kind = type(value)
     if kind is bytes:
         return b"".join((b"b", value))
@@ -55,7 +79,7 @@ def _encode(value: Any) -> bytes:
         return b"i" + _INT.pack(value)
     if kind is float:
         return b"f" + _FLOAT.pack(value)
-    return b"p" + pickle.dumps(value, protocol=5)
+    return b"p" + pickled(value)
 
 
 def _decode(encoded: bytes) -> Any:
@@ -132,7 +156,7 @@ class Cache:
         With ``expire_time`` or ``tag``, a tuple with the time when it expires, in seconds since
         1970, or its tag; ``None`` stands for none.
         """
-        record = self._live(_encode(key))
+        record = self._live(_encode_key(key))
         if self._counts_lookups:
             with self._lock:
                 self._hits += record is not None
@@ -147,7 +171,7 @@ class Cache:
         return value
 
     def __contains__(self, key: object) -> bool:
-        return self._live(_encode(key)) is not None
+        return self._live(_encode_key(key)) is not None
 
     def __len__(self) -> int:
         """The number of entries, with expired ones that were not removed yet."""
@@ -172,9 +196,9 @@ class Cache:
         self, key: Any, value: Any, expire: float | None = None, *, tag: Any = None
     ) -> bool:
         """Store a value, for ``expire`` seconds if given, with a tag if given. Returns true."""
-        encoded = _encode(key)
+        encoded = _encode_key(key)
         with self._lock:
-            self._store(encoded, _encode(value), expire, b"" if tag is None else _encode(tag))
+            self._store(encoded, _encode(value), expire, b"" if tag is None else _encode_key(tag))
         return True
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -192,7 +216,7 @@ class Cache:
 
         Raises ``KeyError`` if it has none and ``default`` is ``None``.
         """
-        encoded = _encode(key)
+        encoded = _encode_key(key)
         with self._lock:
             record = self._live(encoded)
             if record is None:
@@ -211,7 +235,7 @@ class Cache:
 
     def touch(self, key: Any, expire: float | None = None) -> bool:
         """Change the seconds until a value expires. Returns false if there is none."""
-        encoded = _encode(key)
+        encoded = _encode_key(key)
         with self._lock:
             record = self._live(encoded)
             if record is None:
@@ -223,7 +247,7 @@ class Cache:
         self, key: Any, default: Any = None, *, expire_time: bool = False, tag: bool = False
     ) -> Any:
         """Take the value of a key; as :meth:`get`."""
-        encoded = _encode(key)
+        encoded = _encode_key(key)
         with self._lock:
             record = self._live(encoded)
             if record is not None:
@@ -243,7 +267,7 @@ class Cache:
 
     def evict(self, tag: Any) -> int:
         """Remove all entries with a tag. Returns their number."""
-        front = _tag_front(_encode(tag))
+        front = _tag_front(_encode_key(tag))
         with self._lock:
             return self._remove(key[len(front) :] for key in self._tags.keys(prefix=front))
 
@@ -367,6 +391,8 @@ class Cache:
 
     def _store(self, key: bytes, value: bytes, expire: float | None, tag: bytes) -> None:
         number, self._next = self._next, self._next + 1
+        if expire is not None and math.isnan(expire):
+            raise ValueError("expected a number of seconds, found nan")
         expires = 0.0 if expire is None else time.time() + expire
         size = len(key) + len(value)
         old = self._entries.get(key)

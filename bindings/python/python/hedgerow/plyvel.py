@@ -67,6 +67,11 @@ def _check_comparator(comparator: Any, name: Any) -> None:
     raise errors.UnsupportedError("expected keys in the order of their bytes, found a comparator")
 
 
+def _no_contains() -> TypeError:
+    """plyvel has no ``in``. Without this, Python would walk over all entries."""
+    return TypeError("__contains__ is not supported: ask for the key by get")
+
+
 class _Reads:
     """Reads of a database or a snapshot, all keys of which begin with a prefix."""
 
@@ -112,6 +117,9 @@ class _Reads:
 
     def __iter__(self) -> _Iterator[tuple[bytes, bytes]]:
         return self.iterator()
+
+    def __contains__(self, _: object) -> bool:
+        raise _no_contains()
 
 
 class DB(_Reads):
@@ -180,9 +188,6 @@ class DB(_Reads):
     ) -> Any:
         """The value of a key."""
         return self._get(key, default)
-
-    def __contains__(self, key: Buffer) -> bool:
-        return key in self._keyspace
 
     def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
         """Give a key a value."""
@@ -263,9 +268,6 @@ class PrefixedDB(_Reads):
         """The value of a key."""
         return self._keyspace.get(self.prefix + key, default)
 
-    def __contains__(self, key: Buffer) -> bool:
-        return self.prefix + key in self._keyspace
-
     def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
         """Give a key a value."""
         self._keyspace.put(self.prefix + key, value, sync=sync)
@@ -306,9 +308,6 @@ class Snapshot(_Reads):
     ) -> Any:
         """The value of a key."""
         return self._at.get(self._prefix + key, default)
-
-    def __contains__(self, key: Buffer) -> bool:
-        return self._prefix + key in self._at
 
     def raw_iterator(
         self, *, verify_checksums: bool | None = False, fill_cache: bool | None = True
@@ -382,6 +381,9 @@ class Iterator(_native.Walk):
         if entry is None:
             raise StopIteration
         return entry[0]
+
+    def __contains__(self, _: object) -> bool:
+        raise _no_contains()
 
     def __enter__(self) -> Self:
         return self
