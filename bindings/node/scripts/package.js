@@ -54,7 +54,8 @@ function main () {
     engines,
     main: 'hedgerow.node',
     os: [process.platform],
-    cpu: [process.arch]
+    cpu: [process.arch],
+    libc: ['glibc']
   }, [[library, 'hedgerow.node'], [notices, 'third-party-notices.txt'], ...licenses])
 
   const optionalDependencies = Object.fromEntries(platforms.map(it => [`${name}-${it}`, version]))
