@@ -1,5 +1,6 @@
 /* Tests of what C code may do wrong, and of threads, forks, interrupts and asynchronous calls. */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -347,10 +348,13 @@ static void long_calls_can_be_interrupted(void) {
 
 /* A merge function that does not return while the gate is closed. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+/* The calls of the function that have begun. */
+static atomic_int slow_calls;
 
 static int slow(void* state, hg_bytes key, const hg_bytes* base, const hg_bytes* operands,
                 size_t count, hg_buffer* result) {
   (void)state, (void)key, (void)base, (void)operands, (void)count, (void)result;
+  slow_calls++;
   pthread_mutex_lock(&gate);
   pthread_mutex_unlock(&gate);
   return HG_MERGED_NOTHING;
@@ -410,8 +414,13 @@ static void commits_clears_and_drops_leave_their_callers(void) {
   pthread_mutex_lock(&gate);
   CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
   hg_set_progress(go_on, &asked);
+  int calls = slow_calls;
   INTERRUPTED(hg_batch_commit(batch, HG_BUFFERED, &error));
   INTERRUPTED(hg_transaction_commit(transaction, &error));
+  /* On a busy machine the thread of a commit may not have come to the function yet. */
+  alarm(30);
+  while (slow_calls == calls) sched_yield();
+  alarm(0);
   INTERRUPTED(hg_keyspace_clear(keyspace, &error));
   INTERRUPTED(hg_keyspace_drop(db, "k", &error));
   pthread_mutex_unlock(&gate);
