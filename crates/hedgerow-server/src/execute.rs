@@ -224,6 +224,7 @@ impl Server {
         txn.room = Room::behind(self.buffers.bytes_max(), caller.replied, is_shared);
         (txn.cluster, txn.tells_events) =
             (self.cluster.as_deref(), !self.config.events().is_empty());
+        txn.is_followed = self.replication.is_followed();
         txn.shows_calls = self.clients.monitors.load(Ordering::Relaxed) > 0;
     }
 

@@ -71,8 +71,7 @@ pub(super) fn all(
 pub(super) fn store_count(txn: &mut Txn<'_>, entry: &mut Entry, meta: Meta) -> Answer<()> {
     let counts = |meta: &Meta| (meta.count, meta.expiring);
     if entry.meta().is_some_and(|old| counts(old) == counts(&meta)) {
-        txn.touch(entry);
-        return Ok(());
+        return txn.touch_elements(entry);
     }
     txn.store_or_remove(entry, meta)
 }

@@ -77,7 +77,7 @@ pub(super) fn lset(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let index = index(args[2], meta.count)?;
     let index = index.ok_or_else(|| Stop::reply("ERR index out of range"))?;
     put(txn, meta, index, args[3])?;
-    txn.touch(&entry);
+    txn.touch_elements(&entry)?;
     txn.event(&entry, b'l', "lset");
     Ok(Reply::OK)
 }

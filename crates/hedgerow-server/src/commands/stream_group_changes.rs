@@ -80,7 +80,7 @@ fn create(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         pending: 0,
     };
     group.put(txn, &meta)?;
-    txn.touch(&entry);
+    txn.touch_elements(&entry)?;
     txn.event(&entry, b't', "xgroup-create");
     Ok(Reply::OK)
 }
@@ -140,12 +140,9 @@ fn delete_consumer(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(consumer) = Consumer::find(txn, &meta, &group, args[4])? else {
         return Ok(Reply::Integer(0));
     };
-    let (all, before) = ((Id::default(), Id::MAX), group.pending);
-    for pending in Pending::walk(txn, (&meta, &group), all, usize::MAX)? {
-        let pending = pending?;
-        if pending.consumer == consumer.name {
-            pending.delete(txn, &meta, &mut group)?;
-        }
+    let before = group.pending;
+    for pending in Pending::of_consumer(txn, (&meta, &group), Id::default(), &consumer)? {
+        pending?.delete(txn, &meta, &mut group)?;
     }
     group.put(txn, &meta)?;
     let db = txn.db;

@@ -270,6 +270,18 @@ impl Pending {
             Ok(Pending::decode(id, &value))
         }))
     }
+
+    /// The pending entries of a consumer from an id on. The walk passes those of the others.
+    pub(super) fn of_consumer<'a>(
+        txn: &mut Txn<'_>,
+        of: (&Meta, &Group),
+        from: Id,
+        consumer: &'a Consumer,
+    ) -> Answer<impl Iterator<Item = Answer<Pending>> + use<'a>> {
+        let pending = Pending::walk(txn, of, (from, Id::MAX), usize::MAX)?;
+        let is_its = |it: &Pending| it.consumer == consumer.name;
+        Ok(pending.filter(move |it| it.as_ref().map_or(true, is_its)))
+    }
 }
 
 fn no_group(key: &[u8], group: &[u8], command: &str) -> Stop {

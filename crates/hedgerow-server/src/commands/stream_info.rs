@@ -1,5 +1,7 @@
 //! XINFO: facts about streams, groups and consumers.
 
+use std::collections::HashMap;
+
 use super::Args;
 use super::arguments::{integer, is};
 use super::stream_groups::{Consumer, Group, Pending, UNKNOWN, key, missing_group, prefix};
@@ -146,38 +148,45 @@ fn about_group(
     (meta, group): (&Meta, &Group),
     (count, room): (usize, &mut Room),
 ) -> Answer<Reply> {
-    let all = (Id::default(), Id::MAX);
-    let mut consumers = Vec::new();
-    for consumer in Consumer::all(txn, meta, group)? {
-        let pending = Pending::walk(txn, (meta, group), all, usize::MAX)?;
-        let of_consumer =
-            pending.filter(|it| it.as_ref().map_or(true, |it| it.consumer == consumer.name));
-        let row = |it: Pending| {
-            Reply::Array(vec![
-                id_reply(it.id),
-                number(it.delivered),
-                number(it.deliveries),
-            ])
-        };
-        let rows = of_consumer.take(count).map(|it| it.map(row));
-        consumers.push(map(vec![
-            ("name", Reply::bulk(&consumer.name)),
-            ("seen-time", number(consumer.seen)),
-            ("active-time", Reply::Integer(consumer.active as i64)),
-            ("pel-count", number(consumer.pending)),
-            ("pending", Reply::Array(room.gather(rows, Reply::bytes)?)),
-        ]));
-    }
-    let row = |it: Pending| {
-        Reply::Array(vec![
+    let consumers = Consumer::all(txn, meta, group)?;
+    // One walk finds the rows of the group and of all consumers. It ends when all are found.
+    let shown = |pending: u64| pending.min(count as u64);
+    let of_all = consumers.iter().map(|it| shown(it.pending));
+    let mut left = of_all.fold(shown(group.pending), u64::saturating_add);
+    let mut rows = Vec::new();
+    let mut rows_of: HashMap<Vec<u8>, Vec<Reply>> = HashMap::new();
+    let mut pending = Pending::walk(txn, (meta, group), (Id::default(), Id::MAX), usize::MAX)?;
+    while left > 0
+        && let Some(it) = pending.next().transpose()?
+    {
+        let row = [
             id_reply(it.id),
-            Reply::Bulk(it.consumer),
+            Reply::bulk(&it.consumer),
             number(it.delivered),
             number(it.deliveries),
+        ];
+        let rows_of = rows_of.entry(it.consumer).or_default();
+        if rows_of.len() < count {
+            let [id, _, delivered, deliveries] = row.clone();
+            room.push(rows_of, Reply::Array(vec![id, delivered, deliveries]))?;
+            left -= 1;
+        }
+        if rows.len() < count {
+            room.push(&mut rows, Reply::Array(row.into()))?;
+            left = left.saturating_sub(1);
+        }
+    }
+    let about = |it: Consumer| {
+        let pending = rows_of.remove(&it.name).unwrap_or_default();
+        map(vec![
+            ("name", Reply::Bulk(it.name)),
+            ("seen-time", number(it.seen)),
+            ("active-time", Reply::Integer(it.active as i64)),
+            ("pel-count", number(it.pending)),
+            ("pending", Reply::Array(pending)),
         ])
     };
-    let pending = Pending::walk(txn, (meta, group), all, count)?;
-    let rows = pending.take(count).map(|it| it.map(row));
+    let consumers = consumers.into_iter().map(about).collect();
     Ok(map(vec![
         ("name", Reply::bulk(&group.name)),
         ("last-delivered-id", id_reply(group.last)),
@@ -187,7 +196,7 @@ fn about_group(
         ),
         ("lag", known(group.lag(meta))),
         ("pel-count", number(group.pending)),
-        ("pending", Reply::Array(room.gather(rows, Reply::bytes)?)),
+        ("pending", Reply::Array(rows)),
         ("consumers", Reply::Array(consumers)),
     ]))
 }

@@ -189,7 +189,8 @@ fn deliver_new(
             // After a change of the group's last id, an entry may be delivered again.
             if let Some(old) = Pending::find(txn, meta, &group, *id)? {
                 old.delete(txn, meta, &mut group)?;
-                consumer.pending -= u64::from(old.consumer == consumer.name);
+                let was_its = u64::from(old.consumer == consumer.name);
+                consumer.pending = consumer.pending.saturating_sub(was_its);
             }
             consumer.pending += 1;
             group.pending += 1;
@@ -222,9 +223,7 @@ fn deliver_again(
     let Some(from) = after.next() else {
         return Ok(Vec::new());
     };
-    let pending = Pending::walk(txn, (meta, group), (from, Id::MAX), usize::MAX)?;
-    let of_consumer =
-        pending.filter(|it| it.as_ref().map_or(true, |it| it.consumer == consumer.name));
+    let of_consumer = Pending::of_consumer(txn, (meta, group), from, consumer)?;
     let mut replies = Vec::new();
     for pending in of_consumer.take(count) {
         let mut pending = pending?;

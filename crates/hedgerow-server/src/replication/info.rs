@@ -84,7 +84,7 @@ pub(crate) fn info(server: &Server) -> String {
     line("second_repl_offset", &second);
     line(
         "repl_backlog_active",
-        &u8::from(retention::is_on(&server.db())),
+        &u8::from(retention::is_on(&server.db()).unwrap_or(false)),
     );
     line("repl_backlog_size", &settings.log_bytes());
     text

@@ -25,7 +25,9 @@ use hedgerow_copies::transfer;
 use tokio::runtime::Handle;
 
 use super::state::{Era, Primary, State};
-use super::{LOADING, Replication, SENDING, STATE, retention, stored_offset, stored_state};
+use super::{
+    FOLLOWED, LOADING, Replication, SENDING, STATE, retention, stored_offset, stored_state,
+};
 use crate::client::lock;
 use crate::clock;
 use crate::directories::{is_there, remove, rename, sync};
@@ -103,6 +105,8 @@ fn prepare(server: &Server, copy: &Received, (id, primary): (&str, &Primary)) ->
         None => stored_offset(&db)?,
     };
     retention::begin_in_copy(&db, Replication::log_bytes(server))?;
+    let flags = &server.replication.flags;
+    flags.fetch_or(FOLLOWED, Ordering::SeqCst);
     let configured = lock(&server.replication.state).configured.clone();
     let state = State {
         id: id.to_owned(),

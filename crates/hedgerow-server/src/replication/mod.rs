@@ -68,6 +68,8 @@ const READ_ONLY: u8 = 1;
 const PAUSED: u8 = 1 << 1;
 /// Another database takes the place of this one.
 const LOADING: u8 = 1 << 2;
+/// The log is kept for replicas: commits have the entries of all keys that they change.
+const FOLLOWED: u8 = 1 << 3;
 
 const STATE: &[u8] = b"state";
 /// The directory of the checkpoints that are sent, in that of the database.
@@ -81,7 +83,7 @@ const FEW_REPLICAS_TEXT: &str = "NOREPLICAS Not enough good replicas to write.";
 
 /// The part of a server that is about others.
 pub(crate) struct Replication {
-    /// All zero while the server is alone.
+    /// All zero while the server is alone and keeps no log for replicas.
     flags: AtomicU8,
     state: Mutex<State>,
     /// The state is in the database.
@@ -125,8 +127,10 @@ impl Replication {
     ) -> Result<Replication> {
         let stored = stored_state(db)?;
         let is_replica = stored.as_ref().is_some_and(|it| it.primary.is_some());
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let followed = flag(retention::is_on(db)?, FOLLOWED);
         Ok(Replication {
-            flags: AtomicU8::new(if is_replica { READ_ONLY } else { 0 }),
+            flags: AtomicU8::new(flag(is_replica, READ_ONLY) | followed),
             is_stored: AtomicBool::new(stored.is_some()),
             state: Mutex::new(stored.unwrap_or_else(State::new)),
             changing: tokio::sync::Mutex::default(),
@@ -159,6 +163,11 @@ impl Replication {
     /// The database is about to be replaced: nothing new may begin.
     pub(crate) fn is_loading(&self) -> bool {
         self.has(LOADING)
+    }
+
+    /// Commits are to have the entries of all keys that they change.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.has(FOLLOWED)
     }
 
     /// Writes have to wait.
@@ -195,7 +204,7 @@ impl Server {
     pub(crate) fn allow_by_role(&self, command: &Command) -> std::result::Result<(), Reply> {
         let (replication, settings) = (&self.replication, &self.config.replication);
         let flags = replication.flags();
-        if flags == 0 && settings.min_replicas() == 0 {
+        if flags & !FOLLOWED == 0 && settings.min_replicas() == 0 {
             return Ok(());
         }
         let is_of_data = command.is_data() && !["publish", "select"].contains(&command.name);
@@ -245,7 +254,7 @@ impl Server {
         text.map(error)
     }
 
-    /// Closes the server to what heeds a flag, and waits for what is under way.
+    /// Sets a flag that writes heed, and waits for those under way.
     fn close_to(&self, flag: u8) {
         self.replication.flags.fetch_or(flag, Ordering::SeqCst);
         self.stripes.pass();
@@ -293,7 +302,15 @@ impl Server {
         if !self.replication.is_stored.load(Ordering::Acquire) {
             self.store_state(db)?;
         }
-        retention::begin(db, Replication::log_bytes(self))
+        let replication = &self.replication;
+        let _kept = lock(&replication.retention);
+        if !replication.is_followed() {
+            // A write under way may not have seen the flag. The log is kept from behind it on.
+            self.close_to(FOLLOWED);
+        }
+        let begun = retention::begin(db, Replication::log_bytes(self));
+        *lock(&replication.alone_since) = clock::now();
+        begun
     }
 
     /// Ends what goes on with other servers.
@@ -338,6 +355,7 @@ pub(crate) async fn run(server: Arc<Server>) {
 
 fn tend(server: &Server) -> Result<()> {
     let replication = &server.replication;
+    let mut kept = lock(&replication.retention);
     if replication.replicas.count() > 0 || replication.is_replica() {
         *lock(&replication.alone_since) = clock::now();
     }
@@ -346,8 +364,9 @@ fn tend(server: &Server) -> Result<()> {
     }
     let (db, time) = (server.db(), server.config.replication.log_time());
     if !time.is_zero() && lock(&replication.alone_since).elapsed() > time {
-        return retention::end(&db);
+        retention::end(&db)?;
+        server.open_to(FOLLOWED);
+        return Ok(());
     }
-    let bytes = Replication::log_bytes(server);
-    lock(&replication.retention).go_on(&db, bytes)
+    kept.go_on(&db, Replication::log_bytes(server))
 }

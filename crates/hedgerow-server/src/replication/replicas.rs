@@ -41,7 +41,7 @@ impl Replica {
         self.applied.load(Ordering::Acquire)
     }
 
-    pub(super) fn is_heard(&self) {
+    pub(super) fn note_heard(&self) {
         *lock(&self.heard) = clock::now();
     }
 
@@ -100,7 +100,7 @@ impl Replicas {
     pub(super) fn acknowledge(&self, replica: &Replica, applied: u64, durable: u64) {
         replica.applied.store(applied, Ordering::Release);
         replica.durable.store(durable, Ordering::Release);
-        replica.is_heard();
+        replica.note_heard();
         self.acknowledged.send_modify(|count| *count += 1);
     }
 

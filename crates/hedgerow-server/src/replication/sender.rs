@@ -264,7 +264,7 @@ impl Sender<'_> {
                 self.wire.write(line.as_bytes()).map_err(failed)?;
                 let last = self.send_copy()?;
                 // It could not answer meanwhile, and puts the copy in its place now.
-                self.replica.is_heard();
+                self.replica.note_heard();
                 Feed::behind_number(self.db, &lock(&replication.state).eras, last)?
             }
         };

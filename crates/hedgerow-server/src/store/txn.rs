@@ -82,6 +82,8 @@ pub(crate) struct Txn<'a> {
     pub(crate) held: Held,
     /// Someone may listen to changes of keys.
     pub(crate) tells_events: bool,
+    /// Replicas learn from the commit which keys have changed.
+    pub(crate) is_followed: bool,
     /// Someone watches all calls.
     pub(crate) shows_calls: bool,
     /// The number of those who listen to a channel.
@@ -126,6 +128,7 @@ impl<'a> Txn<'a> {
             last: None,
             held: Held::Some(Vec::new()),
             tells_events: true,
+            is_followed: false,
             shows_calls: false,
             listeners: None,
             now,
@@ -340,8 +343,20 @@ impl<'a> Txn<'a> {
     // ---- effects ----
 
     /// Notes that a key has changed.
-    pub(crate) fn touch(&mut self, entry: &Entry) {
+    pub(super) fn touch(&mut self, entry: &Entry) {
         self.effects.touched.push(entry.db, entry.key());
+    }
+
+    /// Notes that elements of a key have changed. Its entry has not. A replica finds a changed key
+    /// by its entry, so the entry is written while there are replicas.
+    pub(crate) fn touch_elements(&mut self, entry: &Entry) -> Answer<()> {
+        if self.is_followed
+            && let Some(meta) = entry.meta()
+        {
+            self.write_meta(entry, meta)?;
+        }
+        self.touch(entry);
+        Ok(())
     }
 
     /// Notes that a key may have something for those who wait.

@@ -539,6 +539,26 @@ fn messages_changes_and_waits_reach_the_clients_of_a_replica() {
     assert_eq!(tracker.call("GET k"), bulk("2"));
     servers.call(0, "SET k 3");
     assert_eq!(tracker.receive(), told(Value::bulks(["k"])));
+    // These change elements, and the number of them stays.
+    for (make, read, change) in [
+        ("HSET hash f 1", "HGET hash f", "HSET hash f 2"),
+        ("RPUSH list a", "LRANGE list 0 -1", "LSET list 0 b"),
+        ("XADD log 5-1 f v", "XLEN log", "XGROUP CREATE log g $"),
+    ] {
+        servers.call(0, make);
+        servers.until_equal(0, 1);
+        tracker.call(read);
+        servers.call(0, change);
+        let key = make.split(' ').nth(1).unwrap();
+        assert_eq!(tracker.receive(), told(Value::bulks([key])), "{change}");
+    }
+    servers.call(1, "WATCH hash");
+    servers.call(0, "MULTI");
+    servers.call(0, "HSET hash f 3");
+    servers.call(0, "EXEC");
+    servers.until_equal(0, 1);
+    servers.call(1, "MULTI");
+    assert_eq!(servers.call(1, "EXEC"), Value::Null);
     servers.call(0, "FLUSHALL");
     assert_eq!(tracker.receive(), told(Value::Null));
     servers.end();
