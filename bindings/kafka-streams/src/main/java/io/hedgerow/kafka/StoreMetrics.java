@@ -35,7 +35,9 @@ final class StoreMetrics {
     static StoreMetrics register(StateStoreContext context, HedgerowStore store) {
         StoreMetrics all = new StoreMetrics(context, store);
         all.sum("size-all-mem-tables", "memtables in bytes", it -> number(it, "memtable_bytes"));
+        all.sum("cur-size-all-mem-tables", "memtables in bytes", it -> number(it, "memtable_bytes"));
         all.sum("total-sst-files-size", "tables in bytes", it -> number(it, "table_bytes"));
+        all.sum("live-sst-files-size", "tables in bytes", it -> number(it, "table_bytes"));
         all.sum(
                 "estimate-num-keys",
                 "the estimated number of keys",
@@ -44,6 +46,12 @@ final class StoreMetrics {
                 "estimate-pending-compaction-bytes",
                 "bytes that merges have to rewrite",
                 it -> number(it, "debt_bytes"));
+        all.add(
+                "compaction-pending",
+                "1 if merges have something to rewrite, else 0",
+                () -> store.keyspaces().stream().anyMatch(it -> number(it, "debt_bytes") > 0) ? 1 : 0);
+        all.shared("bytes-written-total", "bytes of keys and values that were written, of all stores", "user_bytes");
+        all.shared("memtable-bytes-flushed-total", "bytes that flushes have written, of all stores", "flush_bytes");
         all.shared("block-cache-usage", "the page cache in bytes, of all stores", "memory.page_cache");
         all.shared("block-cache-capacity", "the budget in bytes, of all stores", "memory.budget");
         all.shared(

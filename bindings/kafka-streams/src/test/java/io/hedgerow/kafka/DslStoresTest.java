@@ -298,15 +298,21 @@ class DslStoresTest {
                     Set.of(
                             "block-cache-capacity",
                             "block-cache-usage",
+                            "bytes-written-total",
+                            "compaction-pending",
+                            "cur-size-all-mem-tables",
                             "estimate-num-keys",
                             "estimate-pending-compaction-bytes",
                             "estimate-table-readers-mem",
+                            "live-sst-files-size",
+                            "memtable-bytes-flushed-total",
                             "size-all-mem-tables",
                             "total-sst-files-size",
                             "write-stall-duration-total"),
                     found.keySet());
             assertEquals(1, found.get("estimate-num-keys"));
             assertTrue(found.get("size-all-mem-tables") > 0);
+            assertTrue(found.get("bytes-written-total") > 0);
             assertEquals(256L << 20, found.get("block-cache-capacity"));
         }
     }
