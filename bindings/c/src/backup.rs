@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::database::give_text;
 use crate::options::Options;
-use crate::progress::Progress;
+use crate::progress::{Progress, wait};
 use crate::types::{call, hg_code, hg_error, hg_options};
 
 /// The newest backup has no number.
@@ -122,8 +122,11 @@ pub unsafe extern "C" fn hg_backup_prune(
     error: *mut hg_error,
 ) -> hg_code {
     let prune = |repository: Text| {
-        Repository::new(repository.path()?).prune(keep)?;
-        Ok::<(), Failure>(())
+        let repository = Repository::new(repository.path()?);
+        wait(move || {
+            repository.prune(keep)?;
+            Ok(())
+        })
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, repository, prune) }

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
-use engine::{Changes, ErrorKind};
+use engine::{Changes, Db, ErrorKind};
 use hedgerow_bindings::feed::{Change, ChangeKind, Feed};
 use hedgerow_bindings::foreign::{Out, Text, number};
 use hedgerow_bindings::{Exclusive, Failure};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::database::give_text;
 use crate::options::Options;
-use crate::progress::Progress;
+use crate::progress::{Progress, wait};
 use crate::types::{
     CHANGES, call, database, free, give, hg_bytes, hg_changes, hg_code, hg_db, hg_error, hg_options,
 };
@@ -153,8 +153,9 @@ pub unsafe extern "C" fn hg_slot_create(
     error: *mut hg_error,
 ) -> hg_code {
     let create = |(name, place): (Text, Out<u64>)| {
-        let name = name.required("the name of a slot")?;
-        place.set(database(db)?.create_slot(name, log_bytes_max)?);
+        let name = name.required("the name of a slot")?.to_owned();
+        let db = Db::clone(&*database(db)?);
+        place.set(wait(move || Ok(db.create_slot(&name, log_bytes_max)?))?);
         Ok(())
     };
     // SAFETY: the caller's promise.
@@ -173,8 +174,9 @@ pub unsafe extern "C" fn hg_slot_confirm(
     error: *mut hg_error,
 ) -> hg_code {
     let confirm = |name: Text| {
-        let name = name.required("the name of a slot")?;
-        Ok(database(db)?.confirm_slot(name, number)?)
+        let name = name.required("the name of a slot")?.to_owned();
+        let db = Db::clone(&*database(db)?);
+        wait(move || Ok(db.confirm_slot(&name, number)?))
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, name, confirm) }
@@ -190,7 +192,11 @@ pub unsafe extern "C" fn hg_slot_drop(
     name: *const c_char,
     error: *mut hg_error,
 ) -> hg_code {
-    let drop = |name: Text| Ok(database(db)?.drop_slot(name.required("the name of a slot")?)?);
+    let drop = |name: Text| {
+        let name = name.required("the name of a slot")?.to_owned();
+        let db = Db::clone(&*database(db)?);
+        wait(move || Ok(db.drop_slot(&name)?))
+    };
     // SAFETY: the caller's promise.
     unsafe { call(error, name, drop) }
 }

@@ -117,7 +117,10 @@ pub unsafe extern "C" fn hg_keyspace_set_time_to_live(
     error: *mut hg_error,
 ) -> hg_code {
     let time_to_live = (millis > 0).then_some(Duration::from_millis(millis));
-    let set = |()| Ok(keyspace(handle)?.set_time_to_live(time_to_live)?);
+    let set = |()| {
+        let keyspace = keyspace(handle)?.clone();
+        wait(move || Ok(keyspace.set_time_to_live(time_to_live)?))
+    };
     // SAFETY: the caller's promise.
     unsafe { call(error, (), set) }
 }

@@ -546,6 +546,38 @@ static void a_commit_goes_on_when_its_transaction_is_freed(void) {
   OK(hg_close(db, &error));
 }
 
+/* A flush waits for the merge function, and these wait for the flush. */
+static void a_checkpoint_an_ingestion_and_a_close_leave_their_caller(void) {
+  hg_db* db = slow_db();
+  hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
+  OK(hg_put(keyspace, hg_text("b"), hg_text("1"), HG_BUFFERED, &error));
+  OK(hg_keyspace_export(keyspace, HG_UNBOUNDED, HG_UNBOUNDED, path_of("tables"), &error));
+  const char* table = path_of("tables/000001.table");
+  OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
+  OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
+  OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
+  pthread_mutex_lock(&gate);
+  CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
+  hg_set_progress(go_on, &asked);
+  INTERRUPTED(hg_checkpoint(db, path_of("copy"), &error));
+  INTERRUPTED(hg_keyspace_ingest(keyspace, &table, 1, &error));
+  INTERRUPTED(hg_close(db, &error));
+  pthread_mutex_unlock(&gate);
+  hg_set_progress(NULL, NULL);
+  signal(SIGINT, SIG_DFL);
+  EXPECT(HG_CLOSED, hg_sync(db, &error));
+  /* The directory is free when the close has ended. */
+  hg_options* options;
+  OK(hg_options_new(&options, &error));
+  OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
+  alarm(30);
+  hg_code opened;
+  while ((opened = hg_open(path_of("db"), options, &db, NULL)) != HG_OK) CHECK(opened == HG_LOCKED);
+  alarm(0);
+  OK(hg_options_free(options));
+  OK(hg_close(db, &error));
+}
+
 static void an_export_leaves_its_caller(void) {
   hg_db* db = slow_db();
   hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
@@ -896,6 +928,7 @@ static const test TESTS[] = {
     T(a_progress_function_cannot_use_the_object_of_its_call),
     T(a_merge_function_cannot_use_the_object_of_its_call),
     T(commits_clears_and_drops_leave_their_callers), T(an_export_leaves_its_caller),
+    T(a_checkpoint_an_ingestion_and_a_close_leave_their_caller),
     T(a_write_that_waits_for_memory_leaves_its_caller),
     T(a_commit_goes_on_when_its_transaction_is_freed),
 };
