@@ -12,7 +12,7 @@ use crate::arrays::Rows;
 use crate::bytes::{Bytes, Expires, durability, range};
 use crate::errors::OrRaise;
 use crate::fork::Owned;
-use crate::keyspace::Keyspace;
+use crate::keyspace::{KEYS_AT_ONCE, Keyspace};
 use crate::shared::Closable;
 use crate::waiting::{GoOn, wait, wait_for_memory};
 
@@ -253,7 +253,10 @@ impl Batch {
     ) -> PyResult<()> {
         let keyspace = chosen(keyspace, &self.keyspace)?;
         check_lengths(keys.len(), values.len())?;
-        for (key, value) in keys.iter().zip(values) {
+        for (index, (key, value)) in keys.iter().zip(values).enumerate() {
+            if index % KEYS_AT_ONCE == 0 {
+                py.check_signals()?;
+            }
             let (key, value): (Bytes<'_>, Bytes<'_>) = (key.extract()?, value.extract()?);
             self.batch
                 .with(py, |batch| match expire {
@@ -277,17 +280,21 @@ impl Batch {
         let keyspace = chosen(keyspace, &self.keyspace)?;
         let (keys, values) = (keys.get().view(py), values.get().view(py));
         check_lengths(keys.len(), values.len())?;
-        self.batch
-            .with_detached(py, |batch| {
-                (0..keys.len()).try_for_each(|index| {
+        for from in (0..keys.len()).step_by(KEYS_AT_ONCE) {
+            let to = keys.len().min(from + KEYS_AT_ONCE);
+            let put = |batch: &mut engine::Batch| {
+                (from..to).try_for_each(|index| {
                     let (key, value) = (keys.row(index), values.row(index));
                     match expire {
                         None => batch.put(keyspace, key, value).map(drop),
                         Some(Expires(at)) => batch.put_expiring(keyspace, key, value, at).map(drop),
                     }
                 })
-            })?
-            .or_raise()
+            };
+            self.batch.with_detached(py, put)?.or_raise()?;
+            py.check_signals()?;
+        }
+        Ok(())
     }
 
     /// Ends the batch. Operations that were not committed are lost.

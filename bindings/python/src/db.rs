@@ -243,7 +243,8 @@ impl Db {
 
     /// Each slot: its name, its position, the bytes of log that are kept at most.
     fn slots(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, u64)>> {
-        let slots = self.engine(py)?.slots().or_raise()?;
+        let db = self.engine(py)?;
+        let slots = py.detach(|| db.slots()).or_raise()?;
         let facts = |(name, slot): (String, Slot)| (name, slot.position, slot.log_bytes_max);
         Ok(slots.into_iter().map(facts).collect())
     }

@@ -31,8 +31,8 @@ struct Handles {
     name: String,
 }
 
-/// Keys that a `get_many` looks up between two looks for signals.
-const KEYS_AT_ONCE: usize = 4096;
+/// Keys that are read or put between two looks for signals.
+pub(crate) const KEYS_AT_ONCE: usize = 4096;
 
 impl Keyspace {
     /// The handle of the engine.
@@ -85,6 +85,22 @@ pub(crate) fn value_or(
         Some(value) => PyBytes::new(py, &value).into_any().unbind(),
         None => default.unwrap_or_else(|| py.None()),
     }
+}
+
+/// The values of a list of keys, which `get` looks up in parts, between which Ctrl-C ends it.
+pub(crate) fn get_list<'py>(
+    py: Python<'py>,
+    keys: &[Bytes<'py>],
+    default: &Py<PyAny>,
+    mut get: impl FnMut(&[&[u8]]) -> PyResult<Vec<Option<Slice>>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+    let mut values = Vec::with_capacity(keys.len());
+    for some in keys.chunks(KEYS_AT_ONCE) {
+        values.extend(get(some)?);
+        py.check_signals()?;
+    }
+    list(py, &values, default)
 }
 
 /// Values as a list of `bytes` or the default.
@@ -194,13 +210,9 @@ impl Keyspace {
         default: Py<PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
         let keyspace = self.engine()?;
-        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-        let mut values = Vec::with_capacity(keys.len());
-        for some in keys.chunks(KEYS_AT_ONCE) {
-            values.extend(py.detach(|| keyspace.multi_get(some)).or_raise()?);
-            py.check_signals()?;
-        }
-        list(py, &values, &default)
+        get_list(py, &keys, &default, |some| {
+            py.detach(|| keyspace.multi_get(some)).or_raise()
+        })
     }
 
     /// The values of an array of keys, as an array.

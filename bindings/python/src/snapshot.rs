@@ -9,7 +9,7 @@ use crate::batch::chosen;
 use crate::bytes::Bytes;
 use crate::errors::OrRaise;
 use crate::fork::Owned;
-use crate::keyspace::{Keyspace, list, value_or};
+use crate::keyspace::{Keyspace, get_list, value_or};
 use crate::scan::{Bounds, Part, Range, Scans, Steps};
 use crate::shared::Closable;
 
@@ -95,9 +95,9 @@ impl Snapshot {
     ) -> PyResult<Bound<'py, PyList>> {
         let keyspace = chosen(keyspace, &self.keyspace)?;
         let snapshot = self.engine(py)?;
-        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-        let values = py.detach(|| snapshot.multi_get(keyspace, &keys));
-        list(py, &values.or_raise()?, &default)
+        get_list(py, &keys, &default, |some| {
+            py.detach(|| snapshot.multi_get(keyspace, some)).or_raise()
+        })
     }
 
     fn _get_rows(

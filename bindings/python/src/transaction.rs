@@ -12,7 +12,7 @@ use crate::batch::chosen;
 use crate::bytes::{Bytes, Expires, durability, range};
 use crate::errors::OrRaise;
 use crate::fork::Owned;
-use crate::keyspace::{Keyspace, list, value_or};
+use crate::keyspace::{Keyspace, get_list, value_or};
 use crate::scan::{Bounds, Part, Range, Scans, Steps};
 use crate::shared::Closable;
 use crate::waiting::{wait, wait_for_memory};
@@ -112,10 +112,10 @@ impl Transaction {
         keyspace: Option<&Bound<'_, Keyspace>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let keyspace = chosen(keyspace, &self.keyspace)?;
-        let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-        let get = |it: &mut engine::Transaction| it.multi_get(keyspace, &keys);
-        let values = self.transaction.with_detached(py, get)?.or_raise()?;
-        list(py, &values, &default)
+        get_list(py, &keys, &default, |some| {
+            let get = |it: &mut engine::Transaction| it.multi_get(keyspace, some);
+            self.transaction.with_detached(py, get)?.or_raise()
+        })
     }
 
     fn _scan(

@@ -133,6 +133,8 @@ def address() -> Result:
         result = Result()
         for test in ElementTree.parse(report).iter("testcase"):
             wrong = test.find("failure") if test.find("error") is None else test.find("error")
+            if test.find("skipped") is not None:
+                continue
             if wrong is None:
                 result.passed += 1
             else:
@@ -188,8 +190,8 @@ def load(path: Path) -> ModuleType:
 
 #: Each suite with the number of its tests that pass, and those that fail.
 SUITES: dict[str, tuple[Callable[[], Result], int, dict[str, str]]] = {
-    "own": (own, 103, {}),
-    "address": (address, 102, {}),
+    "own": (own, 104, {}),
+    "address": (address, 103, {}),
     "plyvel": (plyvel, 52, PLYVEL_FAILS),
     "mapping": (mapping, 14, {}),
     "dbm": (dbm, 31, {}),

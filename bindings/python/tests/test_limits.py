@@ -143,10 +143,12 @@ import os, signal, sys, threading, hedgerow
 db = hedgerow.open(sys.argv[1], memory=8 << 20)
 db.bulk_load((b"%08d" % i, b"v" * 100) for i in range(20_000))
 main = threading.main_thread().ident
+KEYS = [b"%08d" % i for i in range(10_000)]
 CALLS = {
     "scan": lambda: [len(list(db.items())) for _ in range(10**9)],
     "load": lambda: db.bulk_load((b"x%020d" % i, b"") for i in range(10**12)),
-    "gets": lambda: db.get_many([b"%08d" % (i % 20_000) for i in range(10_000)] * 1000),
+    "gets": lambda: db.get_many(KEYS * 1000),
+    "snapshot": lambda: db.snapshot().get_many(KEYS * 1000),
     "verify": lambda: [db.verify() for _ in range(10**9)],
     "compact": lambda: [db.compact() for _ in range(10**9)],
     "flush": lambda: [(db.put(b"k", b""), db.flush()) for _ in range(10**9)],
@@ -163,7 +165,9 @@ db.close()
 """
 
 
-@pytest.mark.parametrize("call", ["scan", "load", "gets", "verify", "compact", "flush", "transact"])
+@pytest.mark.parametrize(
+    "call", ["scan", "load", "gets", "snapshot", "verify", "compact", "flush", "transact"]
+)
 def test_long_calls_are_interrupted(call: str, tmp_path: Path) -> None:
     assert run(INTERRUPTED, tmp_path, call) == "b'interrupted'\n"
 
