@@ -81,12 +81,17 @@ native! {
     }
 
     /// Removes all backups but the newest ones. Returns the number of removed backups.
-    fn Java_io_hedgerow_Backups_prune0(env, repository: jbyteArray, keep: jint) -> jlong {
+    fn Java_io_hedgerow_Backups_prune0(
+        env, id: jlong, repository: jbyteArray, keep: jint
+    ) -> () {
         let repository = Repository::new(path(env, repository)?);
         let keep = usize::try_from(keep).ok();
         let keep = keep.ok_or_else(|| {
             Failure::new(ErrorKind::InvalidArgument, "expected a number of backups to keep")
         })?;
-        Ok(repository.prune(keep)?.backups as jlong)
+        calls::start(id, move |_| {
+            let removed = repository.prune(keep)?.backups as i64;
+            Ok(Some(removed.to_le_bytes().to_vec()))
+        })
     }
 }

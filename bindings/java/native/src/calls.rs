@@ -24,6 +24,13 @@ pub(crate) type Answer = Result<Option<Vec<u8>>, Failure>;
 
 /// An array of results ends with the one that makes it this long.
 const TAKEN_BYTES: usize = 1 << 20;
+/// A result is longer than its answer by about this.
+const ANSWER_HEAD_BYTES: usize = 32;
+/// An array of Java has room for this answer behind those before it.
+const ANSWER_BYTES_MAX: usize = i32::MAX as usize - 2 * TAKEN_BYTES;
+
+/// Results on their way to Java. They stay if it has no memory for them.
+static TAKEN: Mutex<Vec<(jlong, Answer)>> = Mutex::new(Vec::new());
 
 static CALLS: LazyLock<Calls> = LazyLock::new(Calls::default);
 
@@ -135,10 +142,10 @@ pub(crate) fn start(
     })
 }
 
-/// Waits for results, and packs them.
-fn take() -> Vec<u8> {
-    let mut packed = Pack::default();
-    while packed.0.is_empty() {
+/// Waits for results, of which the last one may make them longer than `TAKEN_BYTES`.
+fn take() -> Vec<(jlong, Answer)> {
+    let (mut taken, mut bytes) = (Vec::new(), 0);
+    while taken.is_empty() {
         let mut state = lock(&CALLS.state);
         while state.finished.is_empty() && state.woken.is_empty() {
             state = CALLS
@@ -153,20 +160,42 @@ fn take() -> Vec<u8> {
             awaited.advance();
         }
         let mut state = lock(&CALLS.state);
-        while packed.0.len() < TAKEN_BYTES
+        while bytes < TAKEN_BYTES
             && let Some((id, answer)) = state.finished.pop_front()
         {
-            pack(&mut packed, id, answer);
+            let answer = answer.and_then(checked);
+            bytes += ANSWER_HEAD_BYTES + answer_bytes(&answer);
+            taken.push((id, answer));
         }
     }
-    packed.0
+    taken
 }
 
-fn pack(packed: &mut Pack, id: jlong, answer: Answer) {
-    packed.i64(id);
+fn answer_bytes(answer: &Answer) -> usize {
+    let answer = answer.as_ref().ok();
+    answer.and_then(Option::as_ref).map_or(0, Vec::len)
+}
+
+/// Refuses an answer that no array of Java can hold.
+fn checked(answer: Option<Vec<u8>>) -> Answer {
+    match answer.as_ref().map_or(0, Vec::len) {
+        0..=ANSWER_BYTES_MAX => Ok(answer),
+        len => Err(no_memory(len)),
+    }
+}
+
+fn no_memory(len: usize) -> Failure {
+    let message = format!("Java has no memory for an answer of {len} bytes");
+    Failure::new(ErrorKind::NoSpace, message)
+}
+
+/// Packs a result behind its length.
+fn pack(packed: &mut Pack, (id, answer): &(jlong, Answer)) {
+    let begin = packed.0.len();
+    packed.u32(0).i64(*id);
     match answer {
         Ok(None) => packed.u8(0),
-        Ok(Some(bytes)) => packed.u8(1).bytes(&bytes),
+        Ok(Some(bytes)) => packed.u8(1).bytes(bytes),
         Err(failure) => {
             packed.u8(2).u32(kind_number(failure.kind) as u32);
             packed.bytes(failure.message.as_bytes());
@@ -174,12 +203,29 @@ fn pack(packed: &mut Pack, id: jlong, answer: Answer) {
             packed.optional(failure.key.as_deref())
         }
     };
+    let len = (packed.0.len() - begin - 4) as u32;
+    packed.0[begin..begin + 4].copy_from_slice(&len.to_le_bytes());
 }
 
 native! {
-    /// Waits for results of calls, and returns them packed.
+    /// Waits for results of calls, and returns them packed. If Java has no memory for them, they
+    /// stay, but for a large one, whose call fails.
     fn Java_io_hedgerow_Calls_take0(env) -> jbyteArray {
-        env.new_bytes(&take())
+        let mut taken = lock(&TAKEN);
+        if taken.is_empty() {
+            *taken = take();
+        }
+        let mut packed = Pack::default();
+        taken.iter().for_each(|it| pack(&mut packed, it));
+        let array = env.new_bytes(&packed.0)?;
+        if !array.is_null() {
+            taken.clear();
+        } else if let Some((_, answer)) = taken.last_mut()
+            && answer_bytes(answer) > TAKEN_BYTES
+        {
+            *answer = Err(no_memory(answer_bytes(answer)));
+        }
+        Ok(array)
     }
 
     /// The bytes that a long call has done and those that it has to do; null if it is over.

@@ -70,8 +70,9 @@ native! {
         Ok(jint::from(Db::exists(path(env, dir)?)?))
     }
 
-    fn Java_io_hedgerow_Hedgerow_destroy0(env, dir: jbyteArray) -> () {
-        Ok(Db::destroy(path(env, dir)?)?)
+    fn Java_io_hedgerow_Hedgerow_destroy0(env, id: jlong, dir: jbyteArray) -> () {
+        let dir = path(env, dir)?;
+        calls::start(id, move |_| Ok(Db::destroy(dir).map(|()| None)?))
     }
 
     /// Opens or creates a keyspace. Without a design an existing one keeps its design.
@@ -125,9 +126,10 @@ native! {
     }
 
     fn Java_io_hedgerow_Hedgerow_renameKeyspace0(
-        env, db: jlong, from: jbyteArray, to: jbyteArray
+        env, id: jlong, db: jlong, from: jbyteArray, to: jbyteArray
     ) -> () {
-        Ok(database(db)?.db.rename_keyspace(&env.text(from)?, &env.text(to)?)?)
+        let (owner, from, to) = (database(db)?, env.text(from)?, env.text(to)?);
+        calls::start(id, move |_| Ok(owner.db.rename_keyspace(&from, &to).map(|()| None)?))
     }
 
     /// 1 if a write that begins now would wait for a flush.

@@ -95,9 +95,12 @@ native! {
     }
 
     /// Sets the time that new values live, in milliseconds; -1 for no end.
-    fn Java_io_hedgerow_Keyspace_setTimeToLive0(_env, keyspace: jlong, ms: jlong) -> () {
+    fn Java_io_hedgerow_Keyspace_setTimeToLive0(
+        _env, id: jlong, keyspace: jlong, ms: jlong
+    ) -> () {
         let time = u64::try_from(ms).ok().map(Duration::from_millis);
-        Ok(objects::find::<Keyspace>(keyspace)?.set_time_to_live(time)?)
+        let keyspace = objects::keyspace(keyspace)?;
+        calls::start(id, move |_| Ok(keyspace.set_time_to_live(time).map(|()| None)?))
     }
 
     fn Java_io_hedgerow_Keyspace_timeToLive0(_env, keyspace: jlong) -> jlong {

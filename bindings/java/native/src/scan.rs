@@ -24,6 +24,9 @@ const REVERSE: jint = 8;
 const KEYS_ONLY: jint = 16;
 const UNORDERED: jint = 32;
 
+/// Keys that are counted between two looks whether the thread was interrupted.
+const COUNTED_AT_ONCE: usize = 1 << 14;
+
 /// A range of keys, as Java passes it.
 pub(crate) struct Range {
     /// The first key, or the prefix.
@@ -128,6 +131,15 @@ impl Walk {
             Walk::UnorderedKeys(scan) => fill(block, bytes_max, scan.map(key)),
         }
     }
+
+    /// Counts the next entries, see [`count`].
+    fn count(&mut self) -> Result<(i64, bool), Failure> {
+        match self {
+            Walk::Keys(keys) | Walk::KeysBack(keys) => count(keys),
+            Walk::UnorderedKeys(keys) => count(keys),
+            _ => Ok((0, false)),
+        }
+    }
 }
 
 fn fill(
@@ -195,23 +207,39 @@ native! {
         env.new_bytes(&block.0)
     }
 
-    /// The number of entries of a range.
+    /// Counts the first entries of a range: the number, and the handle of the rest, 0 for none.
     fn Java_io_hedgerow_ReadView_count0(
         env, kind: jint, source: jlong, keyspace: jlong, from: jbyteArray, to: jbyteArray,
         flags: jint
-    ) -> jlong {
+    ) -> jbyteArray {
         let range = Range::read(env, from, to, flags | KEYS_ONLY)?;
         let source = Source::find(kind, source, keyspace)?;
-        let count = match Walk::begin(&source, &range)? {
-            Walk::Keys(keys) => count(*keys),
-            Walk::KeysBack(keys) => count(*keys),
-            Walk::UnorderedKeys(keys) => count(*keys),
-            _ => Ok(0),
+        let mut walk = Walk::begin(&source, &range)?;
+        let (count, has_more) = walk.count()?;
+        let rest = match has_more {
+            true => objects::keep(source.owner(), Mutex::new(walk))?,
+            false => 0,
         };
-        Ok(count? as jlong)
+        env.new_bytes(Pack::default().i64(count).i64(rest).0.as_slice())
+    }
+
+    /// Counts the next entries of the rest of a range. Its handle is freed if it is over.
+    fn Java_io_hedgerow_ReadView_countOn0(env, rest: jlong) -> jbyteArray {
+        let walk = objects::find::<Mutex<Walk>>(rest)?;
+        let (count, has_more) = lock(&walk).count()?;
+        if !has_more {
+            objects::free::<Mutex<Walk>>(rest)?;
+        }
+        env.new_bytes(Pack::default().i64(count).i64(rest * jlong::from(has_more)).0.as_slice())
     }
 }
 
-fn count(mut keys: impl Iterator<Item = engine::Result<Slice>>) -> Result<usize, Failure> {
-    Ok(keys.try_fold(0, |count, key| key.map(|_| count + 1))?)
+/// Counts `COUNTED_AT_ONCE` keys at most. Returns true, too, if there may be others.
+fn count(keys: impl Iterator<Item = engine::Result<Slice>>) -> Result<(i64, bool), Failure> {
+    let mut count = 0;
+    for key in keys.take(COUNTED_AT_ONCE) {
+        key?;
+        count += 1;
+    }
+    Ok((count, count == COUNTED_AT_ONCE as i64))
 }

@@ -64,7 +64,8 @@ public final class Backups {
 
     /** Removes all backups but the newest ones. Returns the number of removed ones. */
     public long prune(int keep) {
-        return prune0(path, keep);
+        byte[] removed = Calls.start(id -> prune0(id, path, keep), answer -> answer, null).await();
+        return new Unpacker(removed).nextLong();
     }
 
     private static Backup decode(byte[] answer) {
@@ -84,5 +85,5 @@ public final class Backups {
 
     private native void restore0(long id, byte[] repository, long backup, byte[] dir);
 
-    private native long prune0(byte[] repository, int keep);
+    private native void prune0(long id, byte[] repository, int keep);
 }

@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
 import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
@@ -92,32 +93,55 @@ final class Calls {
     }
 
     private static void completeAll() {
+        Unpacker answers = null;
         while (true) {
             try {
-                Unpacker answers = new Unpacker(take0());
-                while (answers.hasNext()) {
-                    complete(answers);
+                if (answers == null || !answers.hasNext()) {
+                    answers = new Unpacker(take0());
                 }
+                complete(answers);
             } catch (Throwable e) {
-                // Without this thread no call would ever end.
-                Thread thread = Thread.currentThread();
-                thread.getUncaughtExceptionHandler().uncaughtException(thread, e);
+                report(e);
+                // Without this thread no call would ever end. After an OutOfMemoryError the answers
+                // are still there, and soon there may be memory.
+                LockSupport.parkNanos(10_000_000);
             }
         }
     }
 
+    private static void report(Throwable e) {
+        try {
+            Thread thread = Thread.currentThread();
+            thread.getUncaughtExceptionHandler().uncaughtException(thread, e);
+        } catch (Throwable another) {
+            // There is nobody else to tell.
+        }
+    }
+
     private static void complete(Unpacker answers) {
-        Waiting<?> found = WAITING.remove(answers.nextLong());
-        // The call that was made by a wrong number has no future.
-        Waiting<?> waiting = found == null ? NOBODY : found;
-        int status = answers.nextByte();
-        if (status == 2) {
-            int kind = answers.nextInt();
-            byte[] message = answers.nextBytes();
-            byte[] keyspace = answers.nextBytes();
-            waiting.fail(Failure.of(kind, message, keyspace, answers.nextBytes()));
-        } else {
-            waiting.complete(status == 1 ? answers.nextBytes() : null);
+        int end = answers.nextInt() + answers.position();
+        try {
+            Waiting<?> found = WAITING.remove(answers.nextLong());
+            // The call that was made by a wrong number has no future.
+            complete(found == null ? NOBODY : found, answers);
+        } finally {
+            answers.moveTo(end);
+        }
+    }
+
+    private static void complete(Waiting<?> waiting, Unpacker answer) {
+        try {
+            int status = answer.nextByte();
+            if (status == 2) {
+                int kind = answer.nextInt();
+                byte[] message = answer.nextBytes();
+                byte[] keyspace = answer.nextBytes();
+                waiting.fail(Failure.of(kind, message, keyspace, answer.nextBytes()));
+            } else {
+                waiting.complete(status == 1 ? answer.nextBytes() : null);
+            }
+        } catch (OutOfMemoryError e) {
+            waiting.fail(e);
         }
     }
 
@@ -136,12 +160,12 @@ final class Calls {
             execute(() -> call.complete(decode.apply(answer)), null);
         }
 
-        void fail(RuntimeException failure) {
+        void fail(Throwable failure) {
             execute(() -> call.completeExceptionally(failure), failure);
         }
 
         /** Completes the call by the executor, or here with an error if that refuses. */
-        private void execute(Runnable completion, RuntimeException failure) {
+        private void execute(Runnable completion, Throwable failure) {
             try {
                 executor.execute(
                         () -> {

@@ -84,7 +84,7 @@ public final class Hedgerow implements AutoCloseable {
 
     /** Removes the files of a database, and nothing else. It must not be open. */
     public static void destroy(Path dir) {
-        destroy0(path(dir));
+        Calls.start(id -> destroy0(id, path(dir))).await();
     }
 
     // ---- keyspaces ----
@@ -155,7 +155,8 @@ public final class Hedgerow implements AutoCloseable {
 
     /** Gives a keyspace another name, durably. What was made from it stays in use. */
     public void renameKeyspace(String from, String to) {
-        renameKeyspace0(ref.get(), Keyspace.utf8(from), Keyspace.utf8(to));
+        byte[] old = Keyspace.utf8(from);
+        Calls.start(id -> renameKeyspace0(id, ref.get(), old, Keyspace.utf8(to))).await();
     }
 
     // ---- batches, snapshots and transactions ----
@@ -343,7 +344,7 @@ public final class Hedgerow implements AutoCloseable {
 
     private static native int exists0(byte[] dir);
 
-    private static native void destroy0(byte[] dir);
+    private static native void destroy0(long id, byte[] dir);
 
     private native long keyspace0(long db, byte[] name, byte[] layout, byte[] design);
 
@@ -355,7 +356,7 @@ public final class Hedgerow implements AutoCloseable {
 
     private native void dropKeyspace0(long id, long db, byte[] name);
 
-    private native void renameKeyspace0(long db, byte[] from, byte[] to);
+    private native void renameKeyspace0(long id, long db, byte[] from, byte[] to);
 
     private native long ownBatch0(long db, int isolation, int sync, long memoryBytes);
 

@@ -190,7 +190,8 @@ public final class Keyspace extends ReadView {
 
     /** Sets the time that later values live that are put without one; null if they stay. */
     public void setTimeToLive(Duration time) {
-        setTimeToLive0(ref.get(), time == null ? -1 : time.toMillis());
+        long millis = time == null ? -1 : time.toMillis();
+        Calls.start(id -> setTimeToLive0(id, ref.get(), millis)).await();
     }
 
     // ---- asynchronous calls ----
@@ -382,7 +383,7 @@ public final class Keyspace extends ReadView {
 
     private native long timeToLive0(long keyspace);
 
-    private native void setTimeToLive0(long keyspace, long millis);
+    private native void setTimeToLive0(long id, long keyspace, long millis);
 
     private native byte[] getAsync0(long id, long keyspace, byte[] key);
 

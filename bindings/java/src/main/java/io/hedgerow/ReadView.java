@@ -116,9 +116,34 @@ public abstract class ReadView {
         return first(KeyRange.all().reversed());
     }
 
-    /** The number of entries of a range. Cost: reads all of its keys. */
+    /**
+     * The number of entries of a range. Cost: reads all of its keys.
+     *
+     * @throws InterruptedCallException if the thread is interrupted and there are many
+     */
     public long count(KeyRange range) {
-        return count0(kind(), source(), handle(), range.from, range.to, range.flags);
+        byte[] first = count0(kind(), source(), handle(), range.from, range.to, range.flags);
+        Unpacker counted = new Unpacker(first);
+        long count = counted.nextLong();
+        long handle = counted.nextLong();
+        return handle == 0 ? count : count + countOn(new Ref(this, Ref.ITERATOR, handle));
+    }
+
+    private long countOn(Ref rest) {
+        try {
+            long count = 0;
+            while (!Thread.currentThread().isInterrupted()) {
+                Unpacker counted = new Unpacker(countOn0(rest.get()));
+                count += counted.nextLong();
+                if (counted.nextLong() == 0) {
+                    rest.forget();
+                    return count;
+                }
+            }
+            throw new InterruptedCallException(new InterruptedException());
+        } finally {
+            rest.close();
+        }
     }
 
     byte[] scan(KeyRange range, int bytesMax) {
@@ -145,6 +170,8 @@ public abstract class ReadView {
     private native byte[] scan0(
             int kind, long source, long keyspace, byte[] from, byte[] to, int flags, int bytesMax);
 
-    private native long count0(
+    private native byte[] count0(
             int kind, long source, long keyspace, byte[] from, byte[] to, int flags);
+
+    private native byte[] countOn0(long rest);
 }

@@ -16,6 +16,14 @@ final class Unpacker {
         return at < array.length;
     }
 
+    int position() {
+        return at;
+    }
+
+    void moveTo(int position) {
+        at = position;
+    }
+
     byte nextByte() {
         return array[at++];
     }

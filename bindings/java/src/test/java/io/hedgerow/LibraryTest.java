@@ -9,9 +9,11 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.CompletionException;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -108,6 +110,13 @@ class LibraryTest {
         assertTrue(run(0, "put").contains("found: 1"));
     }
 
+    @Test
+    void anAnswerWithoutMemoryIsAnErrorOfItsCall() throws Exception {
+        String printed = run(0, "large", "-Xmx48m");
+        assertTrue(printed.contains("large: NoSpaceException"), printed);
+        assertTrue(printed.contains("found: 1048576"), printed);
+    }
+
     /** A process of a test. */
     public static final class Child {
         private Child() {}
@@ -125,6 +134,10 @@ class LibraryTest {
                 calls(db, keyspace);
                 return;
             }
+            if (arguments[0].equals("large")) {
+                large(db, keyspace);
+                return;
+            }
             for (int i = 0; i < 4; i++) {
                 Thread thread = new Thread(() -> {
                     for (byte n = 0; ; n++) {
@@ -140,6 +153,19 @@ class LibraryTest {
             if (arguments[0].equals("halt")) {
                 Runtime.getRuntime().halt(3);
             }
+        }
+
+        /** The answer of the first call has 100 MiB. */
+        private static void large(Hedgerow db, Keyspace keyspace) {
+            byte[] key = {1};
+            keyspace.put(key, new byte[1 << 20]);
+            try {
+                keyspace.multiGetAsync(Collections.nCopies(100, key)).join();
+            } catch (CompletionException e) {
+                System.out.println("large: " + e.getCause().getClass().getSimpleName());
+            }
+            System.out.println("found: " + keyspace.getAsync(key).join().length);
+            db.close();
         }
 
         private static void calls(Hedgerow db, Keyspace keyspace) {

@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
@@ -410,6 +411,22 @@ class SafetyTest {
                     db.dropKeyspace("dropped");
                 });
         comesTrue(() -> db.existingKeyspace("dropped").isEmpty());
+        leftByAnInterrupt(
+                () -> {
+                    keyspace.put(b("s"), b("1"));
+                    db.sync();
+                });
+        Keyspace many = db.keyspace("many");
+        fill(many, 20_000);
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedCallException.class, () -> many.count(KeyRange.all()));
+        assertTrue(Thread.interrupted());
+        assertEquals(20_000, many.count(KeyRange.all()));
+        AtomicInteger opened = new AtomicInteger();
+        leftByAnInterrupt(() -> openSmall(opened.incrementAndGet()).close());
+        // The open that was left has begun, and has ended.
+        comesTrue(() -> Hedgerow.exists(dir.resolve("" + opened)));
+        comesTrue(() -> opensAndCloses(opened.get()));
         // A small commit and the end of a database are not left.
         Thread.currentThread().interrupt();
         batch.put(keyspace, b("c"), b("1")).commit();
@@ -417,6 +434,19 @@ class SafetyTest {
         assertTrue(Thread.interrupted());
         assertFalse(db.isOpen());
         open().close();
+    }
+
+    private Hedgerow openSmall(int name) {
+        return Hedgerow.open(dir.resolve("" + name), new Options().memoryBudget(SMALL));
+    }
+
+    private boolean opensAndCloses(int name) {
+        try {
+            openSmall(name).close();
+            return true;
+        } catch (LockedException e) {
+            return false;
+        }
     }
 
     /** Writes values until an interrupt ends a wait for memory. Returns the last key. */
