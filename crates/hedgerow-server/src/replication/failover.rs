@@ -208,7 +208,6 @@ impl Server {
         if followed.is_err() {
             return self.take_back(before);
         }
-        self.replication.epoch.fetch_add(1, Ordering::AcqRel);
         let link = Link::start(self.clone(), target, asks);
         let status = link.status.clone();
         *lock(&self.replication.link) = Some(link);

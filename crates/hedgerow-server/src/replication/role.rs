@@ -104,13 +104,13 @@ impl Server {
         if was_primary {
             self.end_waiting();
         }
-        self.replication.epoch.fetch_add(1, Ordering::AcqRel);
         self.tell_role();
         self.start_link();
         Ok(())
     }
 
-    /// Changes the state only. Returns the offset of the data. Nobody writes meanwhile.
+    /// Changes the state only, and ends what was sent before. Returns the offset of the data. Nobody
+    /// writes meanwhile: the commits behind it have numbers that tell no offset.
     pub(super) fn begin_following(&self, primary: Primary) -> Result<u64> {
         let db = self.db();
         let number = db.snapshot()?.number();
@@ -120,6 +120,7 @@ impl Server {
             None => stored_offset(&db)?,
         };
         state.follow(primary, (number, offset));
+        self.replication.epoch.fetch_add(1, Ordering::AcqRel);
         Ok(offset)
     }
 

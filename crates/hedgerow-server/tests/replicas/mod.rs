@@ -40,7 +40,9 @@ pub(crate) fn follow(replica: &mut Client, primary: SocketAddr) {
 pub(crate) fn until_equal(primary: &mut Client, replica: &mut Client) {
     let offset = fact(primary, "master_repl_offset").parse::<u64>().unwrap();
     until("a replica with everything", || {
+        // Offsets are of a history, and a link of the history before may still be up.
         fact(replica, "master_link_status") == "up"
+            && fact(replica, "master_replid") == fact(primary, "master_replid")
             && fact(replica, "slave_repl_offset").parse::<u64>().unwrap() >= offset
     });
 }
