@@ -87,7 +87,7 @@ suite_package() {
 # The numbers of functions in hedgerow.h, and of tests in tests/.
 FUNCTIONS=113
 CALLS=32
-SAFETY=17
+SAFETY=19
 SAFETY_LEVELDB=14
 
 # compile PROGRAM FLAG...: compiles a program of tests/ against libhedgerow, or libhedgerow_leveldb if

@@ -131,9 +131,14 @@ void hg_free(void* memory);
 /* Long calls of this thread call `go_on` with the bytes done and the bytes to do (0 if unknown). If it
  * returns 0, the call ends with `HG_CANCELLED`. NULL as `go_on` ends the asking; `state` has to stay
  * until then.
- *   - Compaction, verification, and making, verifying and restoring backups ask between parts of their
- *     work, and end then, with what they have done. A compaction does not ask while it waits for a flush
- *     or for merges that are under way.
+ *   - Verification, and making, verifying and restoring backups ask between parts of their work, and end
+ *     then, with what they have done.
+ *   - A compaction asks between its parts and every 20 ms, and leaves its caller. It ends in the background
+ *     behind the part under way.
+ *   - `hg_multi_get` asks every 4,096 keys, and ends without values. `hg_iter_fill` asks every 4,096 entries;
+ *     what it has written counts, and the next call goes on behind it.
+ *   - `hg_keyspace_bulk_load` asks while it waits for entries to be loaded, and leaves its caller. If `next`
+ *     has told the end, the load goes on in the background; otherwise it leaves nothing.
  *   - `hg_changes_next` waits no longer, and has taken no change.
  *   - All others are asked every 20 ms, and leave only their caller: the work goes on in the background
  *     to its end, which nobody learns. These are to open, close, repair and destroy a database, `hg_sync`,
@@ -143,10 +148,8 @@ void hg_free(void* memory);
  *     ended.
  *   - Other writes and smaller commits ask while they wait for a flush because memory is full. If they end
  *     then, nothing was written, and a batch or a transaction keeps its operations.
- *   - `hg_keyspace_bulk_load` does not ask: it sorts its entries, waits for flushes and syncs. Only its
- *     `next` can end it, and not after the last entry.
- * Calls that are not named do not ask. Each takes a write, which may wait for a sync, or reads: one for
- * each key of `hg_multi_get` and each entry of `hg_iter_fill`; an iterator also passes deleted entries. */
+ * Calls that are not named do not ask. Each takes a write, which may wait for a sync, or the reads of one
+ * entry; an iterator also passes deleted entries. */
 typedef int (*hg_go_on)(void*, uint64_t, uint64_t);
 void hg_set_progress(hg_go_on go_on, void* state);
 

@@ -6,6 +6,7 @@ use engine::{Cursor, ErrorKind, KeyOrder, Slice, UnorderedScan};
 use hedgerow_bindings::foreign::{Buffer, Optional, Out, Room, entry_bytes, number};
 use hedgerow_bindings::{Exclusive, Failure};
 
+use crate::progress::Progress;
 use crate::types::hg_code::*;
 use crate::types::{
     ITERATORS, call, free, give, hg_bytes, hg_code, hg_error, hg_iter, hg_keyspace, hg_snapshot,
@@ -172,23 +173,18 @@ impl Position {
         if !self.is_placed {
             self.step(is_forward)?;
         }
-        match &mut self.source {
-            Source::Ordered(cursor) if is_forward && self.is_on_key => {
-                let to = self.to.as_deref();
-                let found = cursor.visit(|key, value| {
-                    to.is_none_or(|to| key < to) && room.push_entry(key, value)
-                })?;
-                self.placed(found);
+        let progress = Progress::of_thread();
+        let at_once = progress.entries_at_once();
+        let mut entries_max = at_once;
+        loop {
+            self.fill_up_to(entries_max, room, is_forward)?;
+            if !self.is_on_key || room.entries() < entries_max {
+                break;
             }
-            _ => {
-                while self.is_on_key {
-                    let (key, value) = self.entry()?;
-                    if !room.push_entry(key, value) {
-                        break;
-                    }
-                    self.step(is_forward)?;
-                }
+            if !progress.go_on(0, 0) {
+                return Ok(Filled::Ended(room.entries()));
             }
+            entries_max += at_once;
         }
         Ok(match room.entries() {
             0 if self.is_on_key => {
@@ -197,6 +193,36 @@ impl Position {
             }
             entries => Filled::Entries(entries),
         })
+    }
+
+    /// Writes entries until there are so many, or no room.
+    fn fill_up_to(
+        &mut self,
+        entries_max: usize,
+        room: &mut Room<'_>,
+        is_forward: bool,
+    ) -> Result<(), Failure> {
+        match &mut self.source {
+            Source::Ordered(cursor) if is_forward && self.is_on_key => {
+                let to = self.to.as_deref();
+                let found = cursor.visit(|key, value| {
+                    to.is_none_or(|to| key < to)
+                        && room.entries() < entries_max
+                        && room.push_entry(key, value)
+                })?;
+                self.placed(found);
+            }
+            _ => {
+                while self.is_on_key && room.entries() < entries_max {
+                    let (key, value) = self.entry()?;
+                    if !room.push_entry(key, value) {
+                        break;
+                    }
+                    self.step(is_forward)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The key and the value of the position.
@@ -208,6 +234,8 @@ impl Position {
 
 enum Filled {
     Entries(usize),
+    /// The progress function has ended the call behind this many.
+    Ended(usize),
     /// There is no room for the next entry, which needs this many bytes.
     Needs(usize),
 }
@@ -468,6 +496,7 @@ pub unsafe extern "C" fn hg_iter_fill(
         let (code, bytes, entries) = match filled.inspect_err(|_| position.is_on_key = false)? {
             Filled::Entries(0) => (HG_NOT_FOUND, 0, 0),
             Filled::Entries(entries) => (HG_OK, capacity - room.left(), entries),
+            Filled::Ended(entries) => (HG_CANCELLED, capacity - room.left(), entries),
             Filled::Needs(bytes) => (HG_BUFFER_TOO_SMALL, bytes, 0),
         };
         used.set(bytes);

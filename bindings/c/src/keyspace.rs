@@ -9,7 +9,7 @@ use hedgerow_bindings::foreign::{Items, MallocCopy, Optional, Out, Text};
 use hedgerow_bindings::{Failure, stats, text};
 
 use crate::database::give_text;
-use crate::progress::{Progress, wait};
+use crate::progress::{wait, wait_with_reports};
 use crate::types::{KEYSPACES, call, free, hg_bytes, hg_code, hg_error, hg_keyspace, keyspace};
 
 /// A range of keys: from `from` to before `to`; NULL is no bound.
@@ -30,6 +30,15 @@ pub(crate) fn range(from: (hg_bytes, &'static [u8]), to: (hg_bytes, &'static [u8
             Bound::Excluded(to.1)
         },
     )
+}
+
+/// The same range for another thread.
+fn owned_range(
+    from: (hg_bytes, &'static [u8]),
+    to: (hg_bytes, &'static [u8]),
+) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let (from, to) = range(from, to);
+    (from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec))
 }
 
 /// Frees a handle of a keyspace.
@@ -154,10 +163,11 @@ pub unsafe extern "C" fn hg_keyspace_compact(
     error: *mut hg_error,
 ) -> hg_code {
     let compact = |keys: (&'static [u8], &'static [u8])| {
-        let progress = Progress::of_thread();
-        let range = range((from, keys.0), (to, keys.1));
-        let go_on = |it: engine::CompactProgress| progress.go_on(it.done_bytes, it.total_bytes);
-        Ok(keyspace(handle)?.compact_with::<&[u8]>(range, go_on)?)
+        let range = owned_range((from, keys.0), (to, keys.1));
+        let keyspace = keyspace(handle)?.clone();
+        wait_with_reports(move |report| {
+            Ok(keyspace.compact_with(range, |it| report(it.done_bytes, it.total_bytes))?)
+        })
     };
     // SAFETY: the caller's promise.
     unsafe { call(error, (from, to), compact) }
@@ -246,11 +256,10 @@ pub unsafe extern "C" fn hg_keyspace_export(
     error: *mut hg_error,
 ) -> hg_code {
     let export = |(from_key, to_key, path): (&'static [u8], &'static [u8], Text)| {
-        let range = range((from, from_key), (to, to_key));
-        let (from, to) = (range.0.map(<[u8]>::to_vec), range.1.map(<[u8]>::to_vec));
+        let range = owned_range((from, from_key), (to, to_key));
         let (keyspace, path) = (keyspace(handle)?.clone(), path.path()?.to_owned());
         wait(move || {
-            keyspace.export((from, to), path)?;
+            keyspace.export(range, path)?;
             Ok(())
         })
     };

@@ -1,11 +1,15 @@
 //! Bulk loads, whose entries a function of the program gives.
 
 use std::ffi::{c_int, c_void};
+use std::thread;
+use std::time::Instant;
 
-use engine::ErrorKind;
-use hedgerow_bindings::Failure;
+use engine::{BulkLoadReport, ErrorKind, Keyspace, LoadOp};
 use hedgerow_bindings::foreign::{Foreign, Optional, Out};
+use hedgerow_bindings::load::bulk_load;
+use hedgerow_bindings::{ASK_EVERY, Failure, left};
 
+use crate::progress::Progress;
 use crate::types::{call, hg_bytes, hg_code, hg_error, hg_keyspace, keyspace};
 
 /// Writes the addresses of the next key and its value. `HG_NOT_FOUND` is the end.
@@ -43,6 +47,25 @@ impl Iterator for Entries {
     }
 }
 
+/// Has another thread load the entries, and asks the progress function while it waits for that.
+fn load_on_thread(keyspace: Keyspace, mut from: Entries) -> Result<BulkLoadReport, Failure> {
+    let progress = Progress::of_thread();
+    let next = || {
+        let entry = from.next().transpose()?;
+        Ok(entry.map(|(key, value)| (key.to_vec(), LoadOp::Put(value.to_vec()))))
+    };
+    let mut asked = Instant::now();
+    let pause = |time| {
+        thread::sleep(time);
+        if asked.elapsed() < ASK_EVERY {
+            return Ok(());
+        }
+        asked = Instant::now();
+        progress.go_on(0, 0).then_some(()).ok_or_else(left)
+    };
+    bulk_load(keyspace, next, pause)
+}
+
 /// Puts the entries of a function directly into tables, as one commit.
 ///
 /// # Safety
@@ -58,7 +81,11 @@ pub unsafe extern "C" fn hg_keyspace_bulk_load(
     let load = |entries: Option<Out<u64>>| {
         let keyspace = keyspace(handle)?;
         let next = next.ok_or_else(|| Failure::invalid("expected a function, found NULL"))?;
-        let report = keyspace.bulk_load(Entries { next, state })?;
+        let all = Entries { next, state };
+        let report = match Progress::of_thread().is_wanted() {
+            false => keyspace.bulk_load(all)?,
+            true => load_on_thread(keyspace.clone(), all)?,
+        };
         entries.inspect(|place| place.set(report.entries));
         Ok::<(), Failure>(())
     };

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
-use hedgerow_bindings::{Failure, wait_for};
+use hedgerow_bindings::{Failure, Report, wait_for};
 
 /// A function that is told about progress; 0 as an answer ends the call.
 pub type hg_go_on = Option<unsafe extern "C" fn(*mut c_void, u64, u64) -> c_int>;
@@ -38,6 +38,17 @@ impl Progress {
         OF_THREAD.get()
     }
 
+    /// Returns true if the thread has a function.
+    pub(crate) fn is_wanted(self) -> bool {
+        self.go_on.is_some()
+    }
+
+    /// The entries that a call reads before it asks.
+    #[inline]
+    pub(crate) fn entries_at_once(self) -> usize {
+        if self.is_wanted() { 4096 } else { usize::MAX }
+    }
+
     /// Returns false if the call is to end. The bytes done and the bytes to do are 0 if unknown.
     pub(crate) fn go_on(self, done: u64, total: u64) -> bool {
         let Some(go_on) = self.go_on else {
@@ -54,9 +65,22 @@ pub(crate) fn wait<R: Send + 'static>(
     call: impl FnOnce() -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
     let progress = Progress::of_thread();
-    match progress.go_on {
-        None => call(),
-        Some(_) => wait_for(|| progress.go_on(0, 0), call),
+    match progress.is_wanted() {
+        false => call(),
+        true => wait_for(|_, _| progress.go_on(0, 0), |_| call()),
+    }
+}
+
+/// Makes a call that reports its bytes: on this thread, or, if the thread has a progress function,
+/// on another one. It ends at the first report after the function has returned 0, which this one
+/// does not wait for.
+pub(crate) fn wait_with_reports<R: Send + 'static>(
+    call: impl FnOnce(Report<'_>) -> Result<R, Failure> + Send + 'static,
+) -> Result<R, Failure> {
+    let progress = Progress::of_thread();
+    match progress.is_wanted() {
+        false => call(&mut |_, _| true),
+        true => wait_for(|done, total| progress.go_on(done, total), call),
     }
 }
 

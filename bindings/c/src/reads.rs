@@ -4,9 +4,10 @@ use std::ffi::{c_char, c_int, c_void};
 
 use engine::{Expiry, Slice};
 use hedgerow_bindings::foreign::{Buffer, Items, MallocCopy, Optional, Out, Room, pointer};
-use hedgerow_bindings::{Failure, Held, explain};
+use hedgerow_bindings::{Failure, Held, explain, left};
 
 use crate::database::give_text;
+use crate::progress::Progress;
 use crate::types::hg_code::*;
 use crate::types::{
     PINNED, call, free, hg_bytes, hg_code, hg_error, hg_keyspace, hg_pinned, hg_snapshot, keyspace,
@@ -176,11 +177,18 @@ pub unsafe extern "C" fn hg_multi_get(
     let find = |(keys, values, place): Arguments| {
         // SAFETY: the caller's promise.
         let keys = unsafe { read_all(keys) }?;
-        let keyspace = keyspace(handle)?;
-        let found = match snapshot(at)? {
-            None => keyspace.multi_get(&keys)?,
-            Some(snapshot) => snapshot.multi_get(&keyspace, &keys)?,
-        };
+        let (keyspace, snapshot) = (keyspace(handle)?, snapshot(at)?);
+        let progress = Progress::of_thread();
+        let mut found = Vec::with_capacity(keys.len());
+        for (place, some) in keys.chunks(progress.entries_at_once()).enumerate() {
+            if place > 0 && !progress.go_on(0, 0) {
+                return Err(left());
+            }
+            found.extend(match &snapshot {
+                None => keyspace.multi_get(some)?,
+                Some(snapshot) => snapshot.multi_get(&keyspace, some)?,
+            });
+        }
         let (handle, held) = pin(Pinned::Many(found))?;
         place.set(handle);
         if let (Pinned::Many(found), Some(values)) = (&*held, values) {

@@ -224,6 +224,9 @@ fn sentence(code: hg_code) -> &'static str {
         HG_BUFFER_TOO_SMALL => {
             "the buffer is too small: the call has written how many bytes it needs"
         }
+        HG_CANCELLED => {
+            "the progress function has ended the call behind the entries that were written"
+        }
         _ => "expected the value that the call names, found another one",
     }
 }

@@ -346,6 +346,47 @@ static void long_calls_can_be_interrupted(void) {
   OK(hg_close(db, &error));
 }
 
+/* Reads of many keys or entries ask every 4,096. */
+static void reads_of_many_can_be_interrupted(void) {
+  enum { KEYS = 10000 };
+  hg_db* db = open_with(NULL, NULL);
+  hg_keyspace* keyspace = keyspace_of(db, "sorted");
+  static char keys[KEYS][8];
+  static hg_bytes texts[KEYS], values[KEYS];
+  for (int i = 0; i < KEYS; i++) {
+    snprintf(keys[i], sizeof(keys[i]), "%06d", i);
+    texts[i] = hg_text(keys[i]);
+    OK(hg_put(keyspace, texts[i], texts[i], HG_BUFFERED, &error));
+  }
+  CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
+  hg_pinned* pinned;
+  int times = 0;
+  hg_set_progress(always, &times);
+  OK(hg_multi_get(keyspace, NULL, texts, KEYS, values, &pinned, &error));
+  CHECK(times == 2 && values[KEYS - 1].len == 6);
+  CHECK(memcmp(values[KEYS - 1].data, keys[KEYS - 1], 6) == 0);
+  CHECK(hg_pinned_free(pinned) == HG_OK);
+  hg_set_progress(go_on, &asked);
+  INTERRUPTED(hg_multi_get(keyspace, NULL, texts, KEYS, values, &pinned, &error));
+  hg_set_progress(NULL, NULL);
+  static char buffer[1 << 20];
+  size_t used, count;
+  for (int direction = HG_FORWARD; direction <= HG_BACKWARD; direction++) {
+    hg_iter* iter;
+    OK(hg_iter_new(keyspace, NULL, &iter, &error));
+    hg_set_progress(go_on, &asked);
+    INTERRUPTED(hg_iter_fill(iter, direction, buffer, sizeof(buffer), &used, &count, &error));
+    CHECK(count == 4096 && used == 4096 * (8 + 6 + 6));
+    hg_set_progress(NULL, NULL);
+    OK(hg_iter_fill(iter, direction, buffer, sizeof(buffer), &used, &count, &error));
+    CHECK(count == KEYS - 4096);
+    CHECK(memcmp(buffer + 8, keys[direction == HG_FORWARD ? 4096 : KEYS - 1 - 4096], 6) == 0);
+    CHECK(hg_iter_free(iter) == HG_OK);
+  }
+  signal(SIGINT, SIG_DFL);
+  OK(hg_close(db, &error));
+}
+
 /* A merge function that does not return while the gate is closed. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 /* The calls of the function that have begun. */
@@ -360,12 +401,17 @@ static int slow(void* state, hg_bytes key, const hg_bytes* base, const hg_bytes*
   return HG_MERGED_NOTHING;
 }
 
-/* A database with the operator `slow`. */
-static hg_db* slow_db_of(const char* memory_budget) {
+/* Options with the operator `slow`. */
+static hg_options* slow_options(void) {
   hg_options* options;
   OK(hg_options_new(&options, &error));
-  if (memory_budget != NULL) OK(hg_options_set(options, "memory_budget", memory_budget, &error));
   OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
+  return options;
+}
+
+static hg_db* slow_db_of(const char* memory_budget) {
+  hg_options* options = slow_options();
+  if (memory_budget != NULL) OK(hg_options_set(options, "memory_budget", memory_budget, &error));
   hg_db* db;
   OK(hg_open(path_of("db"), options, &db, &error));
   OK(hg_options_free(options));
@@ -567,14 +613,44 @@ static void a_checkpoint_an_ingestion_and_a_close_leave_their_caller(void) {
   signal(SIGINT, SIG_DFL);
   EXPECT(HG_CLOSED, hg_sync(db, &error));
   /* The directory is free when the close has ended. */
-  hg_options* options;
-  OK(hg_options_new(&options, &error));
-  OK(hg_options_add_merge_operator(options, "slow", NULL, slow, NULL, NULL, &error));
+  hg_options* options = slow_options();
   alarm(30);
   hg_code opened;
   while ((opened = hg_open(path_of("db"), options, &db, NULL)) != HG_OK) CHECK(opened == HG_LOCKED);
   alarm(0);
   OK(hg_options_free(options));
+  OK(hg_close(db, &error));
+}
+
+static int one_entry(void* state, hg_bytes* key, hg_bytes* value) {
+  *key = *value = hg_text("loaded");
+  return (*(int*)state)++ == 0 ? HG_OK : HG_NOT_FOUND;
+}
+
+/* Both wait for a flush, which waits for the merge function. */
+static void a_compaction_and_the_end_of_a_load_leave_their_caller(void) {
+  hg_db* db = slow_db();
+  hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
+  OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
+  OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
+  OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
+  pthread_mutex_lock(&gate);
+  CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
+  hg_set_progress(go_on, &asked);
+  int entries = 0;
+  INTERRUPTED(hg_keyspace_compact(keyspace, HG_UNBOUNDED, HG_UNBOUNDED, &error));
+  INTERRUPTED(hg_keyspace_bulk_load(keyspace, one_entry, &entries, NULL, &error));
+  CHECK(entries == 2);
+  pthread_mutex_unlock(&gate);
+  hg_set_progress(NULL, NULL);
+  signal(SIGINT, SIG_DFL);
+  /* The load had its end, so it goes on to it. */
+  char* value;
+  size_t len;
+  alarm(30);
+  while (hg_get(keyspace, NULL, hg_text("loaded"), &value, &len, NULL) != HG_OK) sched_yield();
+  alarm(0);
+  hg_free(value);
   OK(hg_close(db, &error));
 }
 
@@ -923,6 +999,7 @@ static const test TESTS[] = {
     T(freed_handles_are_refused), T(foreign_numbers_are_refused),
     T(objects_outlive_their_database), T(handles_do_not_survive_a_fork),
     T(long_calls_can_be_interrupted), T(a_caller_that_stops_waiting_leaves_the_call),
+    T(reads_of_many_can_be_interrupted), T(a_compaction_and_the_end_of_a_load_leave_their_caller),
     T(asynchronous_calls_answer_once), T(many_threads_share_handles),
     T(a_database_is_closed_under_many_threads), T(objects_serve_one_thread_after_another),
     T(a_progress_function_cannot_use_the_object_of_its_call),

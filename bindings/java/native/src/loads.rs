@@ -1,10 +1,11 @@
 //! Bulk loads. Java hands over sorted entries, many in one array, and a thread of the load takes
 //! them.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::TrySendError;
 
-use engine::{ErrorKind, LoadOp};
+use engine::LoadOp;
 use hedgerow_bindings::Failure;
+use hedgerow_bindings::load::{Entries, Entry, Parts};
 use jni_sys::{jbyteArray, jint, jlong};
 
 use crate::calls;
@@ -13,48 +14,13 @@ use crate::objects;
 use crate::packed::{Pack, Unpack};
 use crate::writes::expiry;
 
-/// Arrays of entries that wait for the thread of a load.
-const WAITING: usize = 2;
+/// The way of packed entries to the thread of a load.
+pub(crate) type Loading = Parts<Vec<u8>>;
 
-/// The way to the thread of a load.
-pub(crate) type Loading = SyncSender<Part>;
-
-/// A part of a load.
-pub(crate) enum Part {
-    Entries(Vec<u8>),
-    End,
-}
-
-type Entry = (Vec<u8>, LoadOp<Vec<u8>>);
-
-/// Reads the parts of a load until its end. If Java gives the load up, that is an error.
-struct Entries {
-    parts: Receiver<Part>,
-    entries: std::vec::IntoIter<Entry>,
-}
-
-impl Iterator for Entries {
-    type Item = Result<Entry, Failure>;
-
-    fn next(&mut self) -> Option<Result<Entry, Failure>> {
-        loop {
-            if let Some(entry) = self.entries.next() {
-                return Some(Ok(entry));
-            }
-            match self.parts.recv() {
-                Ok(Part::Entries(packed)) => match Unpack(&packed).all(entry) {
-                    Ok(entries) => self.entries = entries.into_iter(),
-                    Err(failure) => return Some(Err(failure)),
-                },
-                Ok(Part::End) => return None,
-                Err(_) => {
-                    let message = "the bulk load was closed before its end";
-                    return Some(Err(Failure::new(ErrorKind::Cancelled, message)));
-                }
-            }
-        }
-    }
-}
+/// The results of handing something over, as `BulkLoad` has them.
+const ENDED: jint = 0;
+const TAKEN: jint = 1;
+const FULL: jint = 2;
 
 /// Reads an entry: its kind as in a batch, its key, and what the kind has.
 fn entry(packed: &mut Unpack<'_>) -> Result<Entry, Failure> {
@@ -81,10 +47,9 @@ native! {
     /// Begins a load, and returns its handle. The answer is the numbers of a `BulkLoad.Report`.
     fn Java_io_hedgerow_BulkLoad_begin0(_env, id: jlong, keyspace: jlong) -> jlong {
         let found = objects::find::<engine::Keyspace>(keyspace)?;
-        let (sender, parts) = sync_channel(WAITING);
-        let handle = objects::keep::<Loading>(found.owner(), sender)?;
+        let (way, entries) = Entries::new(|packed: Vec<u8>| Unpack(&packed).all(entry));
+        let handle = objects::keep::<Loading>(found.owner(), way)?;
         let keyspace = objects::keyspace(keyspace)?;
-        let entries = Entries { parts, entries: Vec::new().into_iter() };
         let started = calls::start(id, move |_| {
             let report = keyspace.bulk_load_ops(entries)?;
             let mut packed = Pack::default();
@@ -102,24 +67,24 @@ native! {
         }
     }
 
-    /// Hands entries over. Returns 0 if the load has ended, whose answer says why.
+    /// Hands entries over, if there is room.
     fn Java_io_hedgerow_BulkLoad_add0(
         env, load: jlong, packed: jbyteArray, bytes: jint
     ) -> jint {
         let packed = env.bytes_of(packed, bytes)?;
-        send(load, Part::Entries(packed.into_vec()))
+        send(load, Some(packed.into_vec()))
     }
 
-    /// Says that there are no more entries.
+    /// Says that there are no more entries, if there is room.
     fn Java_io_hedgerow_BulkLoad_end0(_env, load: jlong) -> jint {
-        let sent = send(load, Part::End)?;
-        objects::free::<Loading>(load)?;
-        Ok(sent)
+        send(load, None)
     }
 }
 
-fn send(load: jlong, part: Part) -> Result<jint, Failure> {
-    // A copy: while the thread of the load takes its time, the object may be closed.
-    let sender = Loading::clone(&*objects::find::<Loading>(load)?);
-    Ok(jint::from(sender.send(part).is_ok()))
+fn send(load: jlong, part: Option<Vec<u8>>) -> Result<jint, Failure> {
+    Ok(match objects::find::<Loading>(load)?.try_send(part) {
+        Ok(()) => TAKEN,
+        Err(TrySendError::Full(_)) => FULL,
+        Err(TrySendError::Disconnected(_)) => ENDED,
+    })
 }

@@ -1,15 +1,19 @@
 //! Writes of single keys, of ranges, and of many keys at once.
 
+use std::thread;
+
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use engine::{Error, Expiry, Slice};
+use engine::{Error, Expiry, LoadOp, Slice};
+use hedgerow_bindings::Failure;
+use hedgerow_bindings::load::bulk_load;
 
 use super::{Keyspace, value_or};
 use crate::bytes::{Bytes, Expires, durability, range, timestamp};
-use crate::errors::{OrRaise, raised};
+use crate::errors::{OrRaise, panicked, raised};
 
-/// The error of an update: of the engine, or of the function that Python code gave.
+/// The error of a call: of the engine, or of what Python code gave.
 pub(crate) enum Failed {
     Engine(Error),
     Python(PyErr),
@@ -18,6 +22,21 @@ pub(crate) enum Failed {
 impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
         Failed::Engine(error)
+    }
+}
+
+impl From<PyErr> for Failed {
+    fn from(error: PyErr) -> Failed {
+        Failed::Python(error)
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Failed {
+        match failure.kind {
+            Some(kind) => Failed::Engine(Error::new(kind, failure.message.clone())),
+            None => Failed::Python(panicked()),
+        }
     }
 }
 
@@ -190,21 +209,21 @@ impl Keyspace {
     /// Loads entries in the order of their keys past the log and the memtables. Returns their
     /// number.
     fn bulk_load(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let keyspace = self.engine()?;
-        let entries = entries.try_iter()?.unbind();
-        let next = || {
-            Python::attach(|py| -> PyResult<_> {
-                py.check_signals()?;
-                let Some(entry) = entries.bind(py).clone().next().transpose()? else {
-                    return Ok(None);
-                };
-                let (key, value): (Bytes<'_>, Bytes<'_>) = entry.extract()?;
-                Ok(Some((key.to_vec(), value.to_vec())))
-            })
-            .map_err(Failed::Python)
+        let keyspace = self.engine()?.clone();
+        let mut entries = entries.try_iter()?;
+        let next = || -> Result<_, Failed> {
+            py.check_signals()?;
+            let Some(entry) = entries.next().transpose()? else {
+                return Ok(None);
+            };
+            let (key, value): (Bytes<'_>, Bytes<'_>) = entry.extract()?;
+            Ok(Some((key.to_vec(), LoadOp::Put(value.to_vec()))))
         };
-        let entries = std::iter::from_fn(|| next().transpose());
-        let report = py.detach(|| keyspace.bulk_load(entries))?;
+        let pause = |time| {
+            py.detach(|| thread::sleep(time));
+            Ok(py.check_signals()?)
+        };
+        let report = bulk_load(keyspace, next, pause)?;
         Ok(report.entries)
     }
 }

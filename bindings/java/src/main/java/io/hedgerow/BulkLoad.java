@@ -1,16 +1,23 @@
 package io.hedgerow;
 
 import java.time.Instant;
+import java.util.function.IntSupplier;
 
 /**
  * A load of sorted entries into the tables of a keyspace. Made by {@link Keyspace#bulkLoad}. Keys
  * ascend, and none comes twice. {@link #finish} makes all entries visible and durable together; closed
  * without it, the load leaves nothing. For one thread at a time.
  *
- * <p>Entries gather in Java and cross many at a time, so a refused one is reported by a later call.
+ * <p>Entries gather in Java and cross many at a time, so a refused one is reported by a later call. A
+ * call that waits for room is ended by an interrupt with an {@link InterruptedCallException}; the load has
+ * taken its entry, and may go on.
  */
 public final class BulkLoad implements AutoCloseable {
     private static final int GATHERED_BYTES = 256 << 10;
+
+    /** The results of handing something over; 0 is that the load has ended. */
+    private static final int TAKEN = 1;
+    private static final int FULL = 2;
 
     private final Packer packed = new Packer(GATHERED_BYTES + (4 << 10));
     final Call<Report> loading;
@@ -52,9 +59,18 @@ public final class BulkLoad implements AutoCloseable {
     }
 
     private void flush() {
-        int bytes = packed.length;
+        handOver(() -> add0(ref.get(), packed.array, packed.length));
         packed.length = 0;
-        if (add0(ref.get(), packed.array, bytes) == 0) {
+    }
+
+    /** Waits while the load has no room. What an interrupt leaves here goes with the next entry. */
+    private void handOver(IntSupplier send) {
+        int result;
+        while ((result = send.getAsInt()) == FULL) {
+            loading.awaitFor(1);
+        }
+        if (result != TAKEN) {
+            // The answer says why.
             ref.close();
             loading.await();
         }
@@ -64,12 +80,13 @@ public final class BulkLoad implements AutoCloseable {
      * Ends the load. What it has loaded is visible and durable when this returns.
      *
      * @throws IllegalArgumentException if a key is not above the one before
+     * @throws InterruptedCallException if the thread is interrupted; a load that waits to be durable
+     *     goes on in the background
      */
     public Report finish() {
         flush();
-        long handle = ref.get();
-        ref.forget();
-        end0(handle);
+        handOver(() -> end0(ref.get()));
+        ref.close();
         return loading.await();
     }
 

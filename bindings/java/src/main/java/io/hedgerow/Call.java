@@ -64,14 +64,29 @@ public final class Call<T> extends CompletableFuture<T> {
                 }
             } catch (InterruptedException e) {
                 Calls.cancel(id);
-                Thread.currentThread().interrupt();
-                throw new InterruptedCallException(e);
+                throw interrupted(e);
             } catch (CancellationException e) {
                 throw new CancelledException("the call was cancelled");
             } catch (ExecutionException e) {
                 throw failure(e.getCause());
             }
         }
+    }
+
+    /** Waits so long, or until there is a result, or a failure. An interrupt does not end the call. */
+    void awaitFor(long millis) {
+        try {
+            get(millis, TimeUnit.MILLISECONDS);
+        } catch (TimeoutException | CancellationException | ExecutionException e) {
+            // Whoever waits for the result learns it.
+        } catch (InterruptedException e) {
+            throw interrupted(e);
+        }
+    }
+
+    private static InterruptedCallException interrupted(InterruptedException cause) {
+        Thread.currentThread().interrupt();
+        return new InterruptedCallException(cause);
     }
 
     private static RuntimeException failure(Throwable cause) {

@@ -14,6 +14,9 @@ import java.util.Optional;
  * StorageException} or {@link CorruptionException} if it cannot be read.
  */
 public abstract class ReadView {
+    /** Between so many keys a read of many looks for an interrupt. */
+    private static final int KEYS_AT_ONCE = 4096;
+
     ReadView() {}
 
     /** The kind of {@link Ref} that {@link #source} is of; 0 for the present. */
@@ -71,9 +74,27 @@ public abstract class ReadView {
         return contains0(kind(), source(), handle(), key) != 0;
     }
 
-    /** The values of several keys, in their order, null for those without one. Their reads overlap. */
+    /**
+     * The values of several keys, in their order, null for those without one. Their reads overlap.
+     *
+     * @throws InterruptedCallException if the thread is interrupted and there are many
+     */
     public List<byte[]> multiGet(List<byte[]> keys) {
-        return values(multiGet0(kind(), source(), handle(), pack(keys)));
+        List<byte[]> values = new ArrayList<>(keys.size());
+        for (int i = 0; i < keys.size(); i += KEYS_AT_ONCE) {
+            if (i > 0) {
+                checkInterrupt();
+            }
+            byte[] some = pack(keys.subList(i, Math.min(i + KEYS_AT_ONCE, keys.size())));
+            values.addAll(values(multiGet0(kind(), source(), handle(), some)));
+        }
+        return values;
+    }
+
+    private static void checkInterrupt() {
+        if (Thread.currentThread().isInterrupted()) {
+            throw new InterruptedCallException(new InterruptedException());
+        }
     }
 
     static byte[] pack(List<byte[]> keys) {
@@ -132,7 +153,8 @@ public abstract class ReadView {
     private long countOn(Ref rest) {
         try {
             long count = 0;
-            while (!Thread.currentThread().isInterrupted()) {
+            while (true) {
+                checkInterrupt();
                 Unpacker counted = new Unpacker(countOn0(rest.get()));
                 count += counted.nextLong();
                 if (counted.nextLong() == 0) {
@@ -140,7 +162,6 @@ public abstract class ReadView {
                     return count;
                 }
             }
-            throw new InterruptedCallException(new InterruptedException());
         } finally {
             rest.close();
         }

@@ -22,6 +22,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
@@ -48,6 +50,13 @@ class SafetyTest {
             batch.put(keyspace, b(String.format("%08d", i)), new byte[100]);
         }
         batch.commit();
+    }
+
+    /** The keys that {@link #fill} writes. */
+    private static List<byte[]> keys(int count) {
+        return IntStream.range(0, count)
+                .mapToObj(i -> b(String.format("%08d", i)))
+                .collect(Collectors.toList());
     }
 
     @Test
@@ -422,6 +431,10 @@ class SafetyTest {
         assertThrows(InterruptedCallException.class, () -> many.count(KeyRange.all()));
         assertTrue(Thread.interrupted());
         assertEquals(20_000, many.count(KeyRange.all()));
+        Thread.currentThread().interrupt();
+        assertThrows(InterruptedCallException.class, () -> many.multiGet(keys(20_000)));
+        assertTrue(Thread.interrupted());
+        assertEquals(100, many.multiGet(keys(20_000)).get(19_999).length);
         AtomicInteger opened = new AtomicInteger();
         leftByAnInterrupt(() -> openSmall(opened.incrementAndGet()).close());
         // The open that was left has begun, and has ended.
@@ -462,6 +475,32 @@ class SafetyTest {
                 });
         assertTrue(Thread.interrupted());
         return String.valueOf(last[0]);
+    }
+
+    @Test
+    void aLoadThatHasNoRoomIsLeft() {
+        Options slow = new Options().set("io_bytes_per_second", "1000000");
+        try (Hedgerow db = Hedgerow.open(dir.resolve("db"), slow)) {
+            Keyspace keyspace = db.keyspace("k");
+            byte[] value = new byte[1000];
+            new Random(1).nextBytes(value);
+            int[] entries = {0};
+            try (BulkLoad load = keyspace.bulkLoad()) {
+                Thread.currentThread().interrupt();
+                assertThrows(
+                        InterruptedCallException.class,
+                        () -> {
+                            while (entries[0] < 100_000) {
+                                load.put(b(String.format("%08d", entries[0]++)), value);
+                            }
+                        });
+                assertTrue(Thread.interrupted());
+                // The last entry is not lost, and the load goes on.
+                load.put(b("9"), value);
+                assertEquals(entries[0] + 1, load.finish().entries());
+            }
+            assertEquals(entries[0] + 1, keyspace.count(KeyRange.all()));
+        }
     }
 
     @Test
