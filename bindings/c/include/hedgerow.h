@@ -254,7 +254,8 @@ hg_code hg_keyspace_ingest(hg_keyspace* handle, const char* const* paths, size_t
 typedef int (*hg_next_entry)(void*, hg_bytes*, hg_bytes*);
 /* Puts entries directly into tables, as one durable commit: the fastest way to fill a keyspace. The keys
  * ascend if the keyspace is sorted; each comes once. After a failure nothing was put, except perhaps
- * after `HG_POISONED`. The number of entries is optional. */
+ * after `HG_POISONED`, and if a progress function ended it behind the last entry. The number of entries is
+ * optional. */
 hg_code hg_keyspace_bulk_load(hg_keyspace* handle, hg_next_entry next, void* state, uint64_t* entries,
                               hg_error* error);
 
