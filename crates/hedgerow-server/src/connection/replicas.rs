@@ -82,17 +82,18 @@ impl Connection {
             Err(reply) => return Ok(reply),
         };
         let durably = special == Special::WaitAof;
-        if server.replication.is_replica() {
-            return Ok(error(match durably {
-                true => "ERR WAITAOF cannot be used with replica instances.",
-                false => "ERR WAIT cannot be used with replica instances.",
-            }));
-        }
         if std::mem::take(&mut self.session.has_written) {
             match server.offset() {
                 Ok(offset) => self.session.written = offset,
                 Err(error) => return Ok(engine_error(&error)),
             }
+        }
+        // Behind the offset, which is of a primary then.
+        if server.replication.is_replica() {
+            return Ok(error(match durably {
+                true => "ERR WAITAOF cannot be used with replica instances.",
+                false => "ERR WAIT cannot be used with replica instances.",
+            }));
         }
         if durably && let Err(error) = server.db().sync_async().await {
             return Ok(engine_error(&error));

@@ -82,6 +82,11 @@ impl Feed {
         })
     }
 
+    /// Returns true if changes wait for a commit that has an offset.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// The next commit; `None` if there is none for now.
     pub(crate) fn next(&mut self) -> Result<Option<Passed>> {
         while let Some(commit) = self.changes.next() {

@@ -63,7 +63,7 @@ pub(super) fn install(server: &Arc<Server>, copy: Received, from: (&str, &Primar
     rename(&dir.join("receiving"), &dir.join("received"))?;
     sync(&dir)?;
     replication.flags.fetch_or(LOADING, Ordering::SeqCst);
-    replication.epoch.fetch_add(1, Ordering::AcqRel);
+    replication.end_sending();
     wait_for_users(server);
     // A failure to make the old database durable does not matter any more.
     let _ = server.db().close();

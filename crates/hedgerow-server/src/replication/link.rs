@@ -369,6 +369,9 @@ impl Followed<'_> {
             let mut state = lock(&self.server.replication.state);
             let is_other = state.id != id;
             state.continue_in(id, offset);
+            if is_other {
+                self.server.replication.end_sending();
+            }
             is_other
         };
         if stored_offset(&db)? != offset {
@@ -388,9 +391,16 @@ impl Followed<'_> {
         let Some(mut feed) = feed else {
             return Ok(false);
         };
-        if feed.next()?.is_some() {
+        while let Some(passed) = feed.next()? {
+            if !passed.changes.is_empty() {
+                return Ok(false);
+            }
+        }
+        if feed.has_pending() {
             return Ok(false);
         }
+        // Replicas that are ahead would miss the commits of the offsets that come again.
+        self.server.replication.end_sending();
         self.server.store_position(offset)?;
         Ok(true)
     }

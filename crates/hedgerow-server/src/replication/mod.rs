@@ -90,7 +90,8 @@ pub(crate) struct Replication {
     is_stored: AtomicBool,
     /// Held while the role changes.
     changing: tokio::sync::Mutex<()>,
-    /// Grows with each change of the role or the database: what was sent before does not go on.
+    /// Grows with each change of the role, the history, its offset or the database: what was sent
+    /// before does not go on.
     epoch: AtomicU64,
     pub(crate) replicas: Replicas,
     link: Mutex<Option<Link>>,
@@ -183,6 +184,11 @@ impl Replication {
         self.epoch.load(Ordering::Acquire)
     }
 
+    /// Ends what is sent to replicas. They ask anew, and learn of the change.
+    fn end_sending(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
     fn log_bytes(server: &Server) -> u64 {
         server.config.replication.log_bytes()
     }
@@ -267,13 +273,9 @@ impl Server {
     /// The offset of the data. Everything that was committed before the call is below it.
     pub(crate) fn offset(&self) -> Result<u64> {
         let db = self.db();
-        if !self.replication.is_replica() {
-            let number = db.snapshot()?.number();
-            if let Some(offset) = lock(&self.replication.state).offset_at(number) {
-                return Ok(offset);
-            }
-        }
-        stored_offset(&db)
+        let number = db.snapshot()?.number();
+        let counted = lock(&self.replication.state).offset_at(number);
+        counted.map_or_else(|| stored_offset(&db), Ok)
     }
 
     /// Everything may have changed: those who watch keys, track them, or wait for them, look again.

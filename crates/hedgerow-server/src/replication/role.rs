@@ -1,7 +1,6 @@
 //! Becoming a replica, and becoming a primary. One change at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use hedgerow::Result;
 use hedgerow_copies::replica::Replica;
@@ -120,7 +119,7 @@ impl Server {
             None => stored_offset(&db)?,
         };
         state.follow(primary, (number, offset));
-        self.replication.epoch.fetch_add(1, Ordering::AcqRel);
+        self.replication.end_sending();
         Ok(offset)
     }
 
@@ -148,7 +147,6 @@ impl Server {
             return Err(error);
         }
         self.open_to(READ_ONLY);
-        self.replication.epoch.fetch_add(1, Ordering::AcqRel);
         self.tell_role();
         Ok(())
     }
@@ -157,6 +155,7 @@ impl Server {
         let db = self.db();
         let (number, offset) = (db.snapshot()?.number(), stored_offset(&db)?);
         lock(&self.replication.state).lead((number, offset));
+        self.replication.end_sending();
         self.databases().reload()?;
         self.keep_log(&db)?;
         self.store_state(&db)

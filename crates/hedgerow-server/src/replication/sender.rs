@@ -34,6 +34,8 @@ const PING_EACH: Duration = Duration::from_secs(1);
 /// The bytes of commits that are sent together.
 const SENT_BYTES: usize = 256 << 10;
 const VERSION: i64 = 1;
+/// The error for a replica that comes while the server changes itself.
+const NO_LINK_TEXT: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
 
 /// The arguments of HEDGEROW.SYNC: `version id offset [PORT port] [IP ip] [RUN run-id]
 /// [FAILOVER|FORCE]`.
@@ -136,6 +138,9 @@ pub(crate) async fn serve(
             let is_over = replication.is_over.load(Ordering::Acquire);
             is_over || client.is_killed() || replication.epoch() != epoch
         };
+        if is_over() {
+            return Ok(error(NO_LINK_TEXT));
+        }
         let patience = server.config.replication.timeout();
         let wire = Wire::new(stream, (Vec::new(), patience), &is_over);
         let answer = match answer.unwrap_or_else(|error| Answer::Refuse(engine_error(&error))) {
@@ -204,9 +209,7 @@ async fn take_over(server: &Arc<Server>, request: &Request) -> Result<(), Reply>
 fn answer(server: &Server, db: &Db, request: &Request) -> hedgerow::Result<Answer> {
     let replication = &server.replication;
     if replication.is_loading() || replication.is_replica() && !server.is_linked() {
-        return Ok(Answer::Refuse(error(
-            "NOMASTERLINK Can't SYNC while not connected with my master",
-        )));
+        return Ok(Answer::Refuse(error(NO_LINK_TEXT)));
     }
     server.keep_log(db)?;
     let offset = server.offset()?;

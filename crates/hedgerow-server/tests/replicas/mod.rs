@@ -1,6 +1,7 @@
 //! Replicas: copies, commits, roles, and what clients see of them.
 
 mod failover;
+mod histories;
 mod kill;
 mod relay;
 
