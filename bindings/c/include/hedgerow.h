@@ -137,8 +137,8 @@ void hg_free(void* memory);
  *     behind the part under way.
  *   - `hg_multi_get` asks every 4,096 keys, and ends without values. `hg_iter_fill` asks every 4,096 entries;
  *     what it has written counts, and the next call goes on behind it.
- *   - `hg_keyspace_bulk_load` asks while it waits for entries to be loaded, and leaves its caller. If `next`
- *     has told the end, the load goes on in the background; otherwise it leaves nothing.
+ *   - `hg_keyspace_bulk_load` asks every 20 ms, and leaves its caller. A load that has taken its last entry
+ *     goes on in the background, another one leaves nothing; the caller does not learn which.
  *   - `hg_changes_next` waits no longer, and has taken no change.
  *   - All others are asked every 20 ms, and leave only their caller: the work goes on in the background
  *     to its end, which nobody learns. These are to open, close, repair and destroy a database, `hg_sync`,

@@ -64,39 +64,22 @@ impl<P, E: From<Error>> Iterator for Entries<P, E> {
     }
 }
 
-/// Loads the entries that `next` returns until `None`. While it waits for the load, calls `pause`
-/// again and again with a time to wait. An error of `pause` leaves the load: one that has all
+/// Loads the entries that `next` returns until `None`. Calls `pause` with a time to wait, behind each
+/// part and while it waits for the load. An error of `pause` leaves the load: one that has all
 /// entries goes on to its end, another one leaves nothing.
 ///
 /// # Errors
 /// Those of [`Keyspace::bulk_load_ops`], `next` and `pause`; `Io` if no thread can be started.
 pub fn bulk_load<E: From<Failure> + From<Error>>(
     keyspace: Keyspace,
-    mut next: impl FnMut() -> Result<Option<Entry>, E>,
+    next: impl FnMut() -> Result<Option<Entry>, E>,
     mut pause: impl FnMut(Duration) -> Result<(), E>,
 ) -> Result<BulkLoadReport, E> {
     let (way, entries) = Entries::<_, Error>::new(Ok);
     let (sender, report) = channel();
     // The receiver is gone if the caller no longer waits.
     start(move || drop(sender.send(run(|| Ok(keyspace.bulk_load_ops(entries))))))?;
-    let mut refused = None;
-    loop {
-        let mut part = match gather(&mut next) {
-            Ok(entries) => Some(entries).filter(|entries| !entries.is_empty()),
-            Err(error) => {
-                refused = Some(error);
-                break;
-            }
-        };
-        let is_end = part.is_none();
-        while let Err(TrySendError::Full(back)) = way.try_send(part) {
-            part = back;
-            pause(LOOK_EVERY)?;
-        }
-        if is_end {
-            break;
-        }
-    }
+    let sent = send_all(&way, next, &mut pause)?;
     // Without an end, nothing of the load is left when its report is there.
     drop(way);
     let report = loop {
@@ -106,18 +89,61 @@ pub fn bulk_load<E: From<Failure> + From<Error>>(
             Err(TryRecvError::Disconnected) => unreachable!("`run` returns after every panic"),
         }
     };
-    match refused {
-        Some(error) => Err(error),
-        None => Ok(report?),
+    match sent {
+        Sent::Refused(error) => Err(error),
+        Sent::All | Sent::Ended => Ok(report?),
     }
 }
 
-/// The next entries, as many as one part has; none at the end.
-fn gather<E>(next: &mut impl FnMut() -> Result<Option<Entry>, E>) -> Result<Vec<Entry>, E> {
-    let (mut entries, mut bytes) = (Vec::new(), 0);
+enum Sent<E> {
+    All,
+    /// The load has ended before, and its report says why.
+    Ended,
+    /// An error of `next`.
+    Refused(E),
+}
+
+/// # Errors
+/// Those of `pause`.
+fn send_all<E>(
+    way: &Parts<Vec<Entry>>,
+    mut next: impl FnMut() -> Result<Option<Entry>, E>,
+    pause: &mut impl FnMut(Duration) -> Result<(), E>,
+) -> Result<Sent<E>, E> {
+    let mut is_end = false;
+    while !is_end {
+        let mut entries = Vec::new();
+        match gather(&mut next, &mut entries) {
+            Ok(ends) => is_end = ends,
+            Err(error) => return Ok(Sent::Refused(error)),
+        }
+        // Others may want this thread, also if the load keeps up.
+        pause(Duration::ZERO)?;
+        for mut part in [Some(entries), None]
+            .into_iter()
+            .take(1 + usize::from(is_end))
+        {
+            while let Err(refused) = way.try_send(part) {
+                part = match refused {
+                    TrySendError::Full(part) => part,
+                    TrySendError::Disconnected(_) => return Ok(Sent::Ended),
+                };
+                pause(LOOK_EVERY)?;
+            }
+        }
+    }
+    Ok(Sent::All)
+}
+
+/// Gathers the next entries, as many as one part has. Returns true at their end.
+fn gather<E>(
+    next: &mut impl FnMut() -> Result<Option<Entry>, E>,
+    entries: &mut Vec<Entry>,
+) -> Result<bool, E> {
+    let mut bytes = 0;
     while entries.len() < PART_ENTRIES && bytes < PART_BYTES {
         let Some((key, op)) = next()? else {
-            break;
+            return Ok(true);
         };
         bytes += key.len()
             + if let LoadOp::Put(value) = &op {
@@ -127,7 +153,7 @@ fn gather<E>(next: &mut impl FnMut() -> Result<Option<Entry>, E>) -> Result<Vec<
             };
         entries.push((key, op));
     }
-    Ok(entries)
+    Ok(false)
 }
 
 #[cfg(test)]
@@ -142,6 +168,23 @@ mod tests {
     fn sleep(time: Duration) -> Result<(), Failure> {
         std::thread::sleep(time);
         Ok(())
+    }
+
+    #[test]
+    fn entries_are_asked_for_until_their_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path()).unwrap();
+        let keyspace = db.keyspace("k", Layout::sorted()).unwrap();
+        for count in [0, 1, PART_ENTRIES as u32] {
+            let mut numbers = (0..count).map(number);
+            let mut asked = 0;
+            let next = || {
+                asked += 1;
+                Ok(numbers.next())
+            };
+            let report = bulk_load(keyspace.clone(), next, sleep).unwrap();
+            assert_eq!((report.entries, asked), (u64::from(count), count + 1));
+        }
     }
 
     #[test]
@@ -188,9 +231,8 @@ mod tests {
         };
         let failure = bulk_load(keyspace.clone(), || Ok(numbers.next()), pause).unwrap_err();
         assert_eq!(failure.message, "enough");
-        let unsorted = [2, 1].map(number);
-        let mut unsorted = unsorted.into_iter();
-        let failure = bulk_load(keyspace.clone(), || Ok(unsorted.next()), sleep).unwrap_err();
+        // The load ends at the second entry, though there are always more.
+        let failure = bulk_load(keyspace.clone(), || Ok(Some(number(1))), sleep).unwrap_err();
         assert_eq!(failure.kind, Some(ErrorKind::InvalidArgument));
         assert!(!keyspace.contains_key(0_u32.to_be_bytes()).unwrap());
         db.close().unwrap();

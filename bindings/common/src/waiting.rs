@@ -35,8 +35,8 @@ pub(crate) fn start(call: impl FnOnce() + Send + 'static) -> Result<(), Failure>
 
 /// The failure of a call whose caller has left it.
 pub fn left() -> Failure {
-    let message = "the caller stopped waiting; a call that has begun ends in the background, a write \
-                   that waited for memory does not begin";
+    let message = "the caller stopped waiting; a change that has begun ends in the background, a \
+                   write that waited for memory does not begin";
     Failure::new(ErrorKind::Cancelled, message)
 }
 

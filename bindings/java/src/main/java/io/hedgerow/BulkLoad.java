@@ -9,8 +9,8 @@ import java.util.function.IntSupplier;
  * without it, the load leaves nothing. For one thread at a time.
  *
  * <p>Entries gather in Java and cross many at a time, so a refused one is reported by a later call. A
- * call that waits for room is ended by an interrupt with an {@link InterruptedCallException}; the load has
- * taken its entry, and may go on.
+ * call that waits for room is ended by an interrupt with an {@link InterruptedCallException}: it has not
+ * taken its entry, and can be made again.
  */
 public final class BulkLoad implements AutoCloseable {
     private static final int GATHERED_BYTES = 256 << 10;
@@ -33,29 +33,31 @@ public final class BulkLoad implements AutoCloseable {
 
     /** Gives a key a value. */
     public void put(byte[] key, byte[] value) {
-        add(packed.add(Writes.PUT).add(key).add(value));
+        begin(Writes.PUT).add(key).add(value);
     }
 
     /** Gives a key a value until a moment, to the millisecond. */
     public void put(byte[] key, byte[] value, Instant until) {
-        packed.add(Writes.PUT_EXPIRING).add((byte) Expiry.AT).add(until.toEpochMilli());
-        add(packed.add(key).add(value));
+        Packer entry = begin(Writes.PUT_EXPIRING);
+        entry.add((byte) Expiry.AT).add(until.toEpochMilli()).add(key).add(value);
     }
 
     /** Deletes a key. */
     public void delete(byte[] key) {
-        add(packed.add(Writes.DELETE).add(key));
+        begin(Writes.DELETE).add(key);
     }
 
     /** Adds an operand for the keyspace's merge operator. */
     public void merge(byte[] key, byte[] operand) {
-        add(packed.add(Writes.MERGE).add(key).add(operand));
+        begin(Writes.MERGE).add(key).add(operand);
     }
 
-    private void add(Packer entries) {
-        if (entries.length >= GATHERED_BYTES) {
+    /** Begins an entry, with room for it. */
+    private Packer begin(byte kind) {
+        if (packed.length >= GATHERED_BYTES) {
             flush();
         }
+        return packed.add(kind);
     }
 
     private void flush() {
@@ -63,7 +65,7 @@ public final class BulkLoad implements AutoCloseable {
         packed.length = 0;
     }
 
-    /** Waits while the load has no room. What an interrupt leaves here goes with the next entry. */
+    /** Waits while the load has no room. An interrupt leaves here what was to be handed over. */
     private void handOver(IntSupplier send) {
         int result;
         while ((result = send.getAsInt()) == FULL) {
