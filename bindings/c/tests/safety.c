@@ -351,7 +351,7 @@ static void reads_of_many_can_be_interrupted(void) {
   enum { KEYS = 10000 };
   hg_db* db = open_with(NULL, NULL);
   hg_keyspace* keyspace = keyspace_of(db, "sorted");
-  static char keys[KEYS][8];
+  static char keys[KEYS][16];
   static hg_bytes texts[KEYS], values[KEYS];
   for (int i = 0; i < KEYS; i++) {
     snprintf(keys[i], sizeof(keys[i]), "%06d", i);
