@@ -1,8 +1,10 @@
 //! Iterators: positions among the keys of a keyspace, and buffers of many entries.
 
+mod source;
+
 use std::ffi::{c_int, c_void};
 
-use engine::{Cursor, ErrorKind, KeyOrder, Slice, UnorderedScan};
+use engine::{Cursor, KeyOrder};
 use hedgerow_bindings::foreign::{Buffer, Optional, Out, Room, entry_bytes, number};
 use hedgerow_bindings::{Exclusive, Failure};
 
@@ -12,6 +14,7 @@ use crate::types::{
     ITERATORS, call, free, give, hg_bytes, hg_code, hg_error, hg_iter, hg_keyspace, hg_snapshot,
     keyspace, snapshot,
 };
+use source::Source;
 
 /// The direction of a fill.
 #[repr(C)]
@@ -32,41 +35,6 @@ pub(crate) struct Position {
     is_on_key: bool,
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
-}
-
-enum Source {
-    Ordered(Cursor),
-    /// The entries of a hashed keyspace, in the order of their hashes.
-    Unordered {
-        scan: Box<UnorderedScan>,
-        entry: Option<(Slice, Slice)>,
-    },
-}
-
-impl Source {
-    fn key(&self) -> Option<&[u8]> {
-        match self {
-            Source::Ordered(cursor) => cursor.key(),
-            Source::Unordered { entry, .. } => entry.as_ref().map(|(key, _)| key.as_bytes()),
-        }
-    }
-
-    fn value(&self) -> Result<Option<&[u8]>, Failure> {
-        Ok(match self {
-            Source::Ordered(cursor) => cursor.value()?,
-            Source::Unordered { entry, .. } => entry.as_ref().map(|(_, value)| value.as_bytes()),
-        })
-    }
-
-    fn cursor(&mut self) -> Result<&mut Cursor, Failure> {
-        match self {
-            Source::Ordered(cursor) => Ok(cursor),
-            Source::Unordered { .. } => Err(Failure::new(
-                ErrorKind::Unsupported,
-                "an iterator over a hashed keyspace goes forward only, from its beginning",
-            )),
-        }
-    }
 }
 
 impl Position {

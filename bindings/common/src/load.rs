@@ -64,8 +64,8 @@ impl<P, E: From<Error>> Iterator for Entries<P, E> {
     }
 }
 
-/// Loads the entries that `next` returns until `None`. Calls `pause` with a time to wait, behind each
-/// part and while it waits for the load. An error of `pause` leaves the load: one that has all
+/// Loads the entries that `next` returns until `None`. Calls `pause` with a time to wait, behind
+/// each part and while it waits for the load. An error of `pause` leaves the load: one that has all
 /// entries goes on to its end, another one leaves nothing.
 ///
 /// # Errors
