@@ -10,6 +10,7 @@ pub(crate) mod key_order;
 pub(crate) mod key_ranges;
 pub(crate) mod merge_operator;
 pub(crate) mod mutex;
+pub(crate) mod names;
 pub(crate) mod operand_chain;
 pub(crate) mod options;
 pub(crate) mod page;

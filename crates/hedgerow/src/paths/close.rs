@@ -49,6 +49,9 @@ impl Engine {
             writer.manifest().commit(edit)
         });
         self.remove_obsolete();
+        // An edit under way has ended then, also if closing failed before it came to the manifest.
+        drop(writer.manifest());
+        writer.names.close();
         lock(&writer.locks).clear();
         self.events.tell_all();
         noted
@@ -75,6 +78,7 @@ impl Engine {
         self.closed.store(true, Ordering::Release);
         self.scheduler.stop();
         if let Some(writer) = &self.writer {
+            writer.names.close();
             lock(&writer.locks).clear();
         }
         self.events.tell_all();

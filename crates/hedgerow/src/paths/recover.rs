@@ -22,12 +22,14 @@ pub(crate) mod beside;
 mod copy;
 pub(crate) mod files;
 mod marks;
+mod orphans;
 mod replay;
 mod survey;
 pub(crate) mod under_repair;
 
-use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -39,13 +41,14 @@ use hedgerow_mem::Publisher;
 use crate::base::entry::{KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::merge_operator::Operators;
+use crate::base::names::Names;
 use crate::base::options::LevelPaths;
 use crate::base::runtime::{RateLimiter, Scheduler, Throttle};
 use crate::base::stats::{Event, Listener, Stats};
 use crate::design::advisor::Device;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::{Found, Host, file_number, filters_dir};
+use crate::group_filter::{Found, Host, filters_dir};
 use crate::paths::background;
 use crate::paths::group_filters;
 use crate::table::TableContext;
@@ -64,7 +67,6 @@ use crate::tree::version::places::Places;
 use crate::tree::version::state::{State, TreeDescription};
 use crate::tree::version::{Version, VersionSet};
 use crate::tree::wal::Log;
-use crate::tree::wal::log::segment_number;
 pub(crate) use marks::{MARK_FILE, read_mark};
 use replay::{begin_new_log, replay};
 use survey::{Survey, survey};
@@ -152,13 +154,13 @@ pub(crate) fn begin(
     };
     let began = options.environment.clock.now();
     let survey = survey(&**storage, dir, &state)?;
-    let (orphans, highest_file) = find_orphans(&**storage, dir, &state, &places)?;
+    let (orphans, highest_file) = orphans::find(&**storage, dir, &state, &places)?;
     state.next_table = state.next_table.max(highest_file + 1);
     state.closed = None;
     let engine = assemble(dir, options, state, &survey, places, Some(locks))?;
     // The manifest as it was read may not have been durable, and the state before it may need these
     // files. Only now there is a new manifest, which is durable.
-    remove_orphans(&**storage, &orphans).inspect_err(|_| engine.abandon())?;
+    orphans::remove(&**storage, &orphans).inspect_err(|_| engine.abandon())?;
     Ok(Opening {
         engine,
         survey,
@@ -221,7 +223,7 @@ pub(crate) fn places_to_repair(dir: &Path, options: &OpenOptions, known: &State)
 pub(crate) fn take_lock(storage: &dyn Storage, dir: &Path) -> Result<Box<dyn FileLock>> {
     let path = dir.join("LOCK");
     storage.lock(&path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::WouldBlock => Error::new(
+        io::ErrorKind::WouldBlock => Error::new(
             ErrorKind::Locked,
             "expected to be the only writer (`read_only` is not one), found another",
         )
@@ -248,65 +250,14 @@ fn refuse_leftovers(storage: &dyn Storage, dir: &Path) -> Result<()> {
 
 // ---- building the engine ----
 
-/// Finds files that no edit ever named, and the files of dropped tables, in all places. Also
-/// returns the highest number of a table or filter file.
-fn find_orphans(
-    storage: &dyn Storage,
-    root: &Path,
-    state: &State,
-    places: &Places,
-) -> Result<(Vec<PathBuf>, u64)> {
-    let named = state.trees.values().flat_map(|tree| tree.tables.values());
-    let named: HashSet<_> = named.map(|(_, meta)| (meta.path, meta.id.0)).collect();
-    let mut orphans = Vec::new();
-    let mut highest = 0;
-    for (place, dir) in state.places.all(root) {
-        let mut look =
-            |dir: PathBuf, number: fn(&str) -> Option<u64>, is_named: &dyn Fn(u64) -> bool| {
-                let files = storage.list(&dir);
-                for file in files.map_err(|e| Error::io("list", &dir, e))? {
-                    if let Some(number) = number(&file.name) {
-                        highest = highest.max(number);
-                        if !is_named(number) {
-                            orphans.push(dir.join(&file.name));
-                        }
-                    }
-                }
-                Ok(())
-            };
-        look(tables_dir(&dir), table_number, &|n| {
-            named.contains(&(place, n))
-        })?;
-        // A filter that fits no table is removed when it is looked at.
-        look(filters_dir(&dir), file_number, &|_| place == places.filters)?;
-    }
-    // A log may have been about to begin elsewhere when a crash came.
-    for (place, dir) in state.places.all(root) {
-        let dir = log_dir(&dir);
-        let files = storage.list(&dir);
-        for file in files.map_err(|e| Error::io("list", &dir, e))? {
-            if place != state.places.log && segment_number(&file.name).is_some() {
-                orphans.push(dir.join(&file.name));
-            }
-        }
-    }
-    Ok((orphans, highest))
-}
-
-fn remove_orphans(storage: &dyn Storage, orphans: &[PathBuf]) -> Result<()> {
-    orphans.iter().try_for_each(|path| {
-        let removed = storage.remove(path);
-        removed.map_err(|e| Error::io("remove", path, e))
-    })
-}
-
 fn table_context(
     options: &OpenOptions,
+    names: &Arc<Names>,
     memory: &Arc<Memory>,
     stats: &Arc<Stats>,
 ) -> Arc<TableContext> {
     Arc::new(TableContext {
-        storage: options.environment.storage.clone(),
+        storage: names.clone(),
         read_mode: options.read_mode,
         memory: memory.clone(),
         stats: stats.clone(),
@@ -323,18 +274,27 @@ fn assemble(
     places: Places,
     locks: Option<Vec<Box<dyn FileLock>>>,
 ) -> Result<Arc<Engine>> {
-    let environment = options.environment.clone();
+    let (environment, names) = Names::over(&options.environment);
     let memory = Arc::new(Memory::new(options.memory_budget));
     memory.check_trees(state.trees.len())?;
     memory.set_trees(state.trees.len());
     let stats = Arc::new(Stats::default());
-    let tables = table_context(options, &memory, &stats);
+    let tables = table_context(options, &names, &memory, &stats);
     let expiry = ExpiryClock::new(&*environment.clock, state.clock);
     let times_to_live = state.times_to_live.clone();
     let keyspaces = state.keyspaces.clone();
     let trees = state.trees.clone();
     let writer = locks
-        .map(|locks| make_writer(dir, options, (state, &places), survey, locks, &memory))
+        .map(|locks| {
+            make_writer(
+                dir,
+                options,
+                (state, &places),
+                survey,
+                (locks, names),
+                &memory,
+            )
+        })
         .transpose()?;
     let events = Arc::new(Events::new(options.listener.clone()));
     let told = events.clone();
@@ -409,12 +369,11 @@ fn make_writer(
     options: &OpenOptions,
     (state, places): (State, &Places),
     survey: &Survey,
-    locks: Vec<Box<dyn FileLock>>,
+    (locks, names): (Vec<Box<dyn FileLock>>, Arc<Names>),
     memory: &Memory,
 ) -> Result<Writer> {
     let memory = memory.plan();
     let environment = &options.environment;
-    let storage = &environment.storage;
     let default_segment = (memory.active() / 2).clamp(64 << 10, 64 << 20);
     let segment_bytes = options.log_segment_bytes.unwrap_or(default_segment);
     let log_bytes_max = options
@@ -425,9 +384,9 @@ fn make_writer(
     let log_dir = log_dir(&places.log_root(dir));
     let (ids, has_slots) = (Ids::new(&state), state.feed.is_on());
     // The manifest names all places before any file is put into them.
-    let manifest = VersionSet::create(storage.clone(), dir, state)?;
+    let manifest = VersionSet::create(names.clone(), dir, state)?;
     let (log, tail) = Log::create(
-        storage.clone(),
+        names.clone(),
         &log_dir,
         segment_bytes,
         options.compress_log,
@@ -448,6 +407,7 @@ fn make_writer(
         rate_limiter: RateLimiter::new(environment.clock.clone(), options.io_bytes_per_second),
         device: options.device.clone(),
         to_warm: Mutex::default(),
+        names,
         locks: Mutex::new(locks),
     })
 }

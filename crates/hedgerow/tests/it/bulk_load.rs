@@ -1,5 +1,6 @@
 //! Bulk loads: one commit made of tables, seen wholly or not at all.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -299,6 +300,32 @@ fn clear_and_close_end_a_load() {
     assert_eq!(then(&|| db.clone().close().unwrap()), ErrorKind::Closed);
     assert_eq!(contents(&plain(&open(&disk))), Contents::new());
     assert_eq!(files(&disk, "tables"), Vec::<String>::new());
+}
+
+#[test]
+fn a_late_load_takes_no_file_of_the_next_database() {
+    let disk = SimStorage::new(9);
+    let db = open(&disk);
+    let keyspace = plain(&db);
+    let (next, model) = (Mutex::new(None), Mutex::new(Contents::new()));
+    let entries = sorted(300).inspect(|entry| {
+        if entry.as_ref().unwrap().0 == key(150) {
+            db.clone().close().unwrap();
+            builder(&disk).destroy().unwrap();
+            // Its tables have the numbers of those of the load.
+            let other = open(&disk);
+            let keyspace = plain(&other);
+            fill(&keyspace, &mut model.lock().unwrap());
+            keyspace.flush().unwrap();
+            *next.lock().unwrap() = Some(other);
+        }
+    });
+    assert_eq!(kind(keyspace.bulk_load(entries)), ErrorKind::Closed);
+    let other = next.into_inner().unwrap().unwrap();
+    other.close().unwrap();
+    let again = open(&disk);
+    again.verify().unwrap();
+    assert_eq!(contents(&plain(&again)), model.into_inner().unwrap());
 }
 
 /// A keyspace with something in tables, memtable and log, and what is in it.

@@ -24,7 +24,7 @@ use crate::tree::wal::payload::Op;
 use crate::tree::wal::segment_reader::SegmentReader;
 
 use super::survey::Survey;
-use super::{copy, remove_orphans};
+use super::{copy, orphans};
 
 /// The outcome of replaying the log.
 #[derive(Default)]
@@ -277,7 +277,7 @@ fn free_old_log(
         let path = survey.segment_path(number);
         match stays && number < survey.end.segment {
             true => writer.log.reuse(path, bytes),
-            false => remove_orphans(storage, &[path])?,
+            false => orphans::remove(storage, &[path])?,
         }
     }
     Ok(())

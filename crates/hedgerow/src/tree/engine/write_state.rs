@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use hedgerow_io::FileLock;
 
 use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::base::mutex::lock;
+use crate::base::names::Names;
 use crate::base::page::TableId;
 use crate::base::runtime::RateLimiter;
 use crate::design::advisor::Device;
@@ -44,6 +45,8 @@ pub(crate) struct Writer {
     pub(crate) device: Device,
     /// Trees whose blocks may be read into the page cache when there is time.
     pub(crate) to_warm: Mutex<BTreeSet<PartitionId>>,
+    /// Closed before the locks are released.
+    pub(crate) names: Arc<Names>,
     pub(crate) locks: Mutex<Vec<Box<dyn FileLock>>>,
 }
 
