@@ -82,24 +82,25 @@ impl Connection {
             Err(reply) => return Ok(reply),
         };
         let durably = special == Special::WaitAof;
-        if std::mem::take(&mut self.session.has_written) {
-            match server.offset() {
-                Ok(offset) => self.session.written = offset,
-                Err(error) => return Ok(engine_error(&error)),
-            }
-        }
-        // Behind the offset, which is of a primary then.
-        if server.replication.is_replica() {
+        let offset = match self.session.has_written {
+            true => server.counted_offset(),
+            false => Ok(Some(self.session.written)),
+        };
+        let offset = match offset {
+            Ok(offset) => offset.filter(|_| !server.replication.is_replica()),
+            Err(error) => return Ok(engine_error(&error)),
+        };
+        let Some(offset) = offset else {
             return Ok(error(match durably {
                 true => "ERR WAITAOF cannot be used with replica instances.",
                 false => "ERR WAIT cannot be used with replica instances.",
             }));
-        }
+        };
+        (self.session.written, self.session.has_written) = (offset, false);
         if durably && let Err(error) = server.db().sync_async().await {
             return Ok(engine_error(&error));
         }
         let replicas = &server.replication.replicas;
-        let offset = self.session.written;
         let mut count = replicas.having(offset, durably);
         if let Some(stream) = stream
             && count < wanted.replicas

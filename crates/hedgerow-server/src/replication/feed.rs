@@ -13,6 +13,8 @@ use crate::store::generation_of;
 
 /// A commit for replicas.
 pub(crate) struct Passed {
+    /// Its number in the own engine.
+    pub(crate) number: u64,
     /// The offset before it, and its own.
     pub(crate) offsets: (u64, u64),
     pub(crate) changes: Vec<CommitChange>,
@@ -82,11 +84,6 @@ impl Feed {
         })
     }
 
-    /// Returns true if changes wait for a commit that has an offset.
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
     /// The next commit; `None` if there is none for now.
     pub(crate) fn next(&mut self) -> Result<Option<Passed>> {
         while let Some(commit) = self.changes.next() {
@@ -94,13 +91,18 @@ impl Feed {
             let Some(&era) = era_of(&self.eras, commit.number) else {
                 continue;
             };
+            let number = commit.number;
             let passed = match era.follows {
                 true => self.of_replica(commit)?,
                 false => self.of_primary(era, commit),
             };
             if let Some((offset, changes)) = passed {
                 let offsets = (std::mem::replace(&mut self.offset, offset), offset);
-                return Ok(Some(Passed { offsets, changes }));
+                return Ok(Some(Passed {
+                    number,
+                    offsets,
+                    changes,
+                }));
             }
         }
         Ok(None)

@@ -13,7 +13,6 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::applied::{Changed, Durable};
-use super::feed::Feed;
 use super::state::Primary;
 use super::stored_offset;
 use super::wire::{Joined, Message, Wire};
@@ -170,8 +169,6 @@ enum Answer {
     Continue(String, u64),
     /// A copy of this history follows.
     Copy(String),
-    /// The primary only has commits up to this offset of the history.
-    Behind(u64),
 }
 
 /// One connection.
@@ -235,15 +232,10 @@ impl Followed<'_> {
 
     fn follow(&self, wire: &mut Wire<'_>, client: &Client) -> hedgerow::Result<()> {
         let needs_copy = self.status.needs_copy.load(Ordering::Acquire);
-        let answer = match self.ask(wire, needs_copy)? {
-            Answer::Behind(offset) if self.goes_back_to(offset)? => self.ask(wire, false)?,
-            Answer::Behind(_) => self.ask(wire, true)?,
-            answer => answer,
-        };
+        let answer = self.ask(wire, needs_copy)?;
         match answer {
             Answer::Continue(id, offset) => self.continue_in(&id, offset)?,
             Answer::Copy(id) => self.receive_copy(wire, &id)?,
-            Answer::Behind(_) => return Err(unexpected("BEHIND")),
         }
         lock(&self.status.error).clear();
         self.status.enter(UP);
@@ -305,7 +297,6 @@ impl Followed<'_> {
         let answer = match parts[..] {
             ["+CONTINUE", id, offset] => Answer::Continue(id.to_owned(), number(offset)?),
             ["+COPY", id] => Answer::Copy(id.to_owned()),
-            ["+BEHIND", offset] => Answer::Behind(number(offset)?),
             _ => return Err(self.refused(&line)),
         };
         if hands_over {
@@ -365,44 +356,29 @@ impl Followed<'_> {
     /// Stores what has changed. The position is left alone if it is right: it may be within a load.
     fn continue_in(&self, id: &str, offset: u64) -> hedgerow::Result<()> {
         let db = self.server.db();
-        let is_other = {
+        let position = stored_offset(&db)?;
+        let before = {
             let mut state = lock(&self.server.replication.state);
-            let is_other = state.id != id;
+            let before = (state.id != id).then(|| state.clone());
             state.continue_in(id, offset);
-            if is_other {
+            if before.is_some() {
                 self.server.replication.end_sending();
             }
-            is_other
+            before
         };
-        if stored_offset(&db)? != offset {
+        let stored = if position != offset {
             self.server.store_position(offset)
-        } else if is_other {
+        } else if before.is_some() {
             self.server.store_state(&db)
         } else {
             Ok(())
-        }
-    }
-
-    /// Takes an earlier offset for the present one, if nothing was committed behind it that others
-    /// would miss. Returns false if something was, or that is not known.
-    fn goes_back_to(&self, offset: u64) -> hedgerow::Result<bool> {
-        let eras = lock(&self.server.replication.state).eras.clone();
-        let feed = Feed::behind(&self.server.db(), &eras, offset)?;
-        let Some(mut feed) = feed else {
-            return Ok(false);
         };
-        while let Some(passed) = feed.next()? {
-            if !passed.changes.is_empty() {
-                return Ok(false);
-            }
+        if let (Err(_), Some(before)) = (&stored, before) {
+            // The next try stores it.
+            *lock(&self.server.replication.state) = before;
         }
-        if feed.has_pending() {
-            return Ok(false);
-        }
-        // Replicas that are ahead would miss the commits of the offsets that come again.
-        self.server.replication.end_sending();
-        self.server.store_position(offset)?;
-        Ok(true)
+        // The first acknowledgement says that all of it is durable.
+        stored.and_then(|()| db.sync())
     }
 
     fn receive_copy(&self, wire: &mut Wire<'_>, id: &str) -> hedgerow::Result<()> {

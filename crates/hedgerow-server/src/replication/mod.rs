@@ -272,10 +272,16 @@ impl Server {
 
     /// The offset of the data. Everything that was committed before the call is below it.
     pub(crate) fn offset(&self) -> Result<u64> {
-        let db = self.db();
-        let number = db.snapshot()?.number();
-        let counted = lock(&self.replication.state).offset_at(number);
-        counted.map_or_else(|| stored_offset(&db), Ok)
+        match self.counted_offset()? {
+            Some(offset) => Ok(offset),
+            None => stored_offset(&self.db()),
+        }
+    }
+
+    /// The same of a primary; `None` of a replica.
+    pub(crate) fn counted_offset(&self) -> Result<Option<u64>> {
+        let number = self.db().snapshot()?.number();
+        Ok(lock(&self.replication.state).offset_at(number))
     }
 
     /// Everything may have changed: those who watch keys, track them, or wait for them, look again.
@@ -301,9 +307,6 @@ impl Server {
 
     /// Keeps the log from now on, and remembers the id of the history.
     fn keep_log(&self, db: &Db) -> Result<()> {
-        if !self.replication.is_stored.load(Ordering::Acquire) {
-            self.store_state(db)?;
-        }
         let replication = &self.replication;
         let _kept = lock(&replication.retention);
         if !replication.is_followed() {
@@ -312,7 +315,12 @@ impl Server {
         }
         let begun = retention::begin(db, Replication::log_bytes(self));
         *lock(&replication.alone_since) = clock::now();
-        begun
+        begun?;
+        // Behind what may find no room: a role that was not entered must not be stored.
+        match replication.is_stored.load(Ordering::Acquire) {
+            true => Ok(()),
+            false => self.store_state(db),
+        }
     }
 
     /// Ends what goes on with other servers.

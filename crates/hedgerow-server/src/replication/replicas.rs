@@ -145,13 +145,13 @@ impl Replicas {
         self.syncs.load(Ordering::Acquire)
     }
 
-    /// Sends a message for the subscribers of replicas.
+    /// Sends a message for the subscribers of replicas. One that gets a copy takes no messages.
     pub(crate) fn forward(&self, channel: &[u8], message: &[u8]) {
         if self.count() == 0 {
             return;
         }
         let message = Reply::bulks(["MESSAGE".as_bytes(), channel, message]);
-        let connected = self.all();
-        connected.iter().for_each(|it| it.client.send(&message));
+        let online = self.all().into_iter().filter(|it| it.is_online());
+        online.for_each(|it| it.client.send(&message));
     }
 }

@@ -108,8 +108,8 @@ impl Server {
         Ok(())
     }
 
-    /// Changes the state only, and ends what was sent before. Returns the offset of the data. Nobody
-    /// writes meanwhile: the commits behind it have numbers that tell no offset.
+    /// Changes the state only, and ends what was sent before. Returns the offset of the data.
+    /// Nobody writes meanwhile: the commits behind it have numbers that tell no offset.
     pub(super) fn begin_following(&self, primary: Primary) -> Result<u64> {
         let db = self.db();
         let number = db.snapshot()?.number();
@@ -128,8 +128,8 @@ impl Server {
     pub(super) fn store_position(&self, offset: u64) -> Result<()> {
         let db = self.db();
         Replica::begin(db.clone(), offset)?;
-        self.store_state(&db)?;
-        self.keep_log(&db)
+        self.keep_log(&db)?;
+        self.store_state(&db)
     }
 
     /// Becomes a primary with everything that was applied, in a new history.

@@ -109,13 +109,13 @@ impl Request {
 /// The answer to a replica.
 enum Answer {
     Refuse(Reply),
-    Behind(u64),
     Continue(Box<Feed>),
     Copy,
 }
 
 /// Answers a replica, and sends what it needs as long as it is there. Returns the reply if that is
-/// all: an error, or that the replica has too much.
+/// an error. One that hands over is cut off instead when the server has taken over: an error would
+/// tell it to go on.
 pub(crate) async fn serve(
     server: &Arc<Server>,
     client: &Arc<Client>,
@@ -138,14 +138,17 @@ pub(crate) async fn serve(
             let is_over = replication.is_over.load(Ordering::Acquire);
             is_over || client.is_killed() || replication.epoch() != epoch
         };
+        let refuse = |reply| match request.hands_over {
+            true => Err(io::ErrorKind::ConnectionAborted.into()),
+            false => Ok(reply),
+        };
         if is_over() {
-            return Ok(error(NO_LINK_TEXT));
+            return refuse(error(NO_LINK_TEXT));
         }
         let patience = server.config.replication.timeout();
         let wire = Wire::new(stream, (Vec::new(), patience), &is_over);
         let answer = match answer.unwrap_or_else(|error| Answer::Refuse(engine_error(&error))) {
-            Answer::Refuse(reply) => return Ok(reply),
-            Answer::Behind(offset) => return Ok(Reply::Line(format!("BEHIND {offset}"))),
+            Answer::Refuse(reply) => return refuse(reply),
             answer => answer,
         };
         let host = match request.ip.is_empty() {
@@ -218,14 +221,9 @@ fn answer(server: &Server, db: &Db, request: &Request) -> hedgerow::Result<Answe
         if let Some(feed) = Feed::behind(db, &state.eras, request.offset)? {
             return Ok(Answer::Continue(Box::new(feed)));
         }
-    } else {
-        let shared = match &state.earlier {
-            Some((id, shared)) if *id == request.id => Some((*shared).min(offset)),
-            _ => (state.id == request.id).then_some(offset),
-        };
-        if let Some(shared) = shared {
-            return Ok(Answer::Behind(shared));
-        }
+    } else if state.primary.is_some() && state.id == request.id {
+        // It has what this replica will have soon.
+        return Ok(Answer::Refuse(error(NO_LINK_TEXT)));
     }
     if request.id != "?" {
         replication
@@ -334,7 +332,8 @@ impl Sender<'_> {
         self.wire.send(&[b"PING"]).map_err(failed)
     }
 
-    /// Sends everything that is committed now, unless the role changes meanwhile.
+    /// Sends everything that is committed now, unless the role changes meanwhile. What comes later
+    /// is not waited for, so messages do not wait for ever.
     fn send_commits(&mut self, feed: &mut Feed) -> hedgerow::Result<()> {
         let number = self.db.snapshot()?.number();
         if self.sent == Some(number) {
@@ -354,6 +353,10 @@ impl Sender<'_> {
                     break;
                 };
                 send_commit(passed.offsets, &passed.changes, &mut parts)?;
+                if passed.number >= number {
+                    is_all = true;
+                    break;
+                }
             }
             if is_all && let Some(offsets) = feed.move_to(number) {
                 send_commit(offsets, &[], &mut parts)?;
