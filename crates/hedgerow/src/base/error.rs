@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::base::names;
+
 /// The result of every operation that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -143,6 +145,7 @@ impl Error {
         let kind = match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
             io::ErrorKind::UnexpectedEof => ErrorKind::Corruption,
+            _ if names::is_refusal(&source) => ErrorKind::Closed,
             _ => ErrorKind::Io,
         };
         Error(Arc::new(Context {

@@ -3,13 +3,30 @@
 //! A call may still run while its database is closed, and after that. Whoever opens the directory
 //! next gives files the same numbers again. So a late call must not create, rename or remove any.
 
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::{error, fmt, io};
 
 use hedgerow_io::{
     DirEntry, Environment, FileLock, RandomRead, ReadMode, Reads, Segment, SequentialWrite, Storage,
 };
+
+/// The reason why a change is refused.
+#[derive(Debug)]
+struct Refusal;
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the database was closed")
+    }
+}
+
+impl error::Error for Refusal {}
+
+/// Returns true for the error of a change that came too late.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|it| it.is::<Refusal>())
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -52,7 +69,7 @@ impl Names {
             .unwrap_or_else(PoisonError::into_inner);
         match *are_closed {
             false => change(&*self.storage),
-            true => Err(io::Error::other("the database was closed")),
+            true => Err(io::Error::other(Refusal)),
         }
     }
 }
@@ -134,6 +151,7 @@ impl Storage for Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::{Error, ErrorKind};
     use hedgerow_io::sim::SimStorage;
     use std::sync::mpsc::channel;
 
@@ -152,6 +170,7 @@ mod tests {
         assert!(names.rename(file, &dir.join("new")).is_err());
         let refused = names.remove(file).unwrap_err();
         assert_eq!(refused.to_string(), "the database was closed");
+        assert_eq!(Error::io("remove", file, refused).kind(), ErrorKind::Closed);
         assert_eq!(names.list(dir).unwrap().len(), 1);
         assert_eq!(names.size(file).unwrap(), 0);
         names.open(file, ReadMode::Pread).unwrap();

@@ -306,15 +306,15 @@ fn clear_and_close_end_a_load() {
 fn a_late_load_takes_no_file_of_the_next_database() {
     let disk = SimStorage::new(9);
     let db = open(&disk);
-    let keyspace = plain(&db);
+    let keyspace = plain_small(&db);
     let (next, model) = (Mutex::new(None), Mutex::new(Contents::new()));
-    let entries = sorted(300).inspect(|entry| {
+    let entries = sorted(900).inspect(|entry| {
         if entry.as_ref().unwrap().0 == key(150) {
             db.clone().close().unwrap();
             builder(&disk).destroy().unwrap();
             // Its tables have the numbers of those of the load.
             let other = open(&disk);
-            let keyspace = plain(&other);
+            let keyspace = plain_small(&other);
             fill(&keyspace, &mut model.lock().unwrap());
             keyspace.flush().unwrap();
             *next.lock().unwrap() = Some(other);
@@ -325,7 +325,7 @@ fn a_late_load_takes_no_file_of_the_next_database() {
     other.close().unwrap();
     let again = open(&disk);
     again.verify().unwrap();
-    assert_eq!(contents(&plain(&again)), model.into_inner().unwrap());
+    assert_eq!(contents(&plain_small(&again)), model.into_inner().unwrap());
 }
 
 /// A keyspace with something in tables, memtable and log, and what is in it.
