@@ -376,6 +376,7 @@ impl Followed<'_> {
         if let (Err(_), Some(before)) = (&stored, before) {
             // The next try stores it.
             *lock(&self.server.replication.state) = before;
+            self.server.replication.end_sending();
         }
         // The first acknowledgement says that all of it is durable.
         stored.and_then(|()| db.sync())

@@ -369,7 +369,7 @@ fn tend(server: &Server) -> Result<()> {
     if replication.replicas.count() > 0 || replication.is_replica() {
         *lock(&replication.alone_since) = clock::now();
     }
-    if !replication.is_stored.load(Ordering::Acquire) || replication.is_loading() {
+    if !replication.is_followed() || replication.is_loading() {
         return Ok(());
     }
     let (db, time) = (server.db(), server.config.replication.log_time());

@@ -1,6 +1,7 @@
 //! Becoming a replica, and becoming a primary. One change at a time.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hedgerow::Result;
 use hedgerow_copies::replica::Replica;
@@ -128,8 +129,12 @@ impl Server {
     pub(super) fn store_position(&self, offset: u64) -> Result<()> {
         let db = self.db();
         Replica::begin(db.clone(), offset)?;
+        let was_stored = self.replication.is_stored.load(Ordering::Acquire);
         self.keep_log(&db)?;
-        self.store_state(&db)
+        match was_stored {
+            true => self.store_state(&db),
+            false => Ok(()),
+        }
     }
 
     /// Becomes a primary with everything that was applied, in a new history.

@@ -190,11 +190,11 @@ async fn take_over(server: &Arc<Server>, request: &Request) -> Result<(), Reply>
         })
     };
     let state = lock(&server.replication.state).clone();
+    if has(&state) {
+        return Ok(());
+    }
     if state.primary.is_none() {
-        return match has(&state) {
-            true => Ok(()),
-            false => refused("expected a replica to take over, found a primary"),
-        };
+        return refused("expected a replica to take over, found a primary");
     }
     if state.id != request.id {
         return refused("expected the history of the primary, found another one");
