@@ -33,6 +33,11 @@ public final class Instance {
     static final String SUMS = "sums";
     static final String WINDOWS = "windows";
     static final Duration WINDOW = Duration.ofSeconds(10);
+    /**
+     * More of the stream's time than an instance processes again after a kill. A window that is gone
+     * then would be counted from 1.
+     */
+    private static final Duration RETENTION = Duration.ofHours(1);
 
     private Instance() {}
 
@@ -95,7 +100,9 @@ public final class Instance {
                 .to(SUMS);
         byCustomer
                 .windowedBy(TimeWindows.ofSizeWithNoGrace(WINDOW))
-                .count(Materialized.<String, Long, WindowStore<Bytes, byte[]>>as("windows"))
+                .count(
+                        Materialized.<String, Long, WindowStore<Bytes, byte[]>>as("windows")
+                                .withRetention(RETENTION))
                 .toStream((window, count) -> window.key() + "@" + window.window().start())
                 .to(WINDOWS, Produced.with(Serdes.String(), Serdes.Long()));
         return builder;
