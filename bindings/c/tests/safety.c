@@ -420,17 +420,21 @@ static hg_db* slow_db_of(const char* memory_budget) {
 
 static hg_db* slow_db(void) { return slow_db_of(NULL); }
 
-static void a_caller_that_stops_waiting_leaves_the_call(void) {
-  hg_db* db = slow_db();
-  hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
+/* A flush combines the value and both operands, for which it needs the function. */
+static void write_operands(hg_keyspace* keyspace) {
   OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
   OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
   OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
+}
+
+static void a_caller_that_stops_waiting_leaves_the_call(void) {
+  hg_db* db = slow_db();
+  hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
+  write_operands(keyspace);
   pthread_mutex_lock(&gate);
   interrupted = asked = 0;
   CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
   hg_set_progress(go_on, &asked);
-  /* The flush combines the value and both operands, for which it needs the function. */
   EXPECT(HG_CANCELLED, hg_flush(db, &error));
   pthread_mutex_unlock(&gate);
   hg_set_progress(NULL, NULL);
@@ -514,9 +518,7 @@ static int fill_memory(hg_keyspace* keyspace) {
 static void a_write_that_waits_for_memory_leaves_its_caller(void) {
   hg_db* db = slow_db_of("4194304");
   hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
-  OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
-  OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
-  OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
+  write_operands(keyspace);
   hg_batch* batch;
   OK(hg_batch_new(db, &batch, &error));
   OK(hg_batch_put(batch, keyspace, hg_text("b"), hg_text("1"), &error));
@@ -568,9 +570,7 @@ static int frees_its_transaction(void* state, uint64_t done, uint64_t total) {
 static void a_commit_goes_on_when_its_transaction_is_freed(void) {
   hg_db* db = slow_db_of("4194304");
   hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
-  OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
-  OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
-  OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
+  write_operands(keyspace);
   hg_transaction* transaction;
   OK(hg_transaction_begin(db, HG_SERIALIZABLE, HG_BUFFERED, &transaction, &error));
   OK(hg_transaction_put(transaction, keyspace, hg_text("c"), hg_text("1"), &error));
@@ -599,9 +599,7 @@ static void a_checkpoint_an_ingestion_and_a_close_leave_their_caller(void) {
   OK(hg_put(keyspace, hg_text("b"), hg_text("1"), HG_BUFFERED, &error));
   OK(hg_keyspace_export(keyspace, HG_UNBOUNDED, HG_UNBOUNDED, path_of("tables"), &error));
   const char* table = path_of("tables/000001.table");
-  OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
-  OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
-  OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
+  write_operands(keyspace);
   pthread_mutex_lock(&gate);
   CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
   hg_set_progress(go_on, &asked);
@@ -631,9 +629,7 @@ static int one_entry(void* state, hg_bytes* key, hg_bytes* value) {
 static void a_compaction_and_the_end_of_a_load_leave_their_caller(void) {
   hg_db* db = slow_db();
   hg_keyspace* keyspace = keyspace_of(db, "merge:slow");
-  OK(hg_put(keyspace, hg_text("a"), hg_text("0"), HG_BUFFERED, &error));
-  OK(hg_merge(keyspace, hg_text("a"), hg_text("1"), HG_BUFFERED, &error));
-  OK(hg_merge(keyspace, hg_text("a"), hg_text("2"), HG_BUFFERED, &error));
+  write_operands(keyspace);
   pthread_mutex_lock(&gate);
   CHECK(signal(SIGINT, on_interrupt) != SIG_ERR);
   hg_set_progress(go_on, &asked);
