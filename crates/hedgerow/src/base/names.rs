@@ -1,7 +1,8 @@
-//! The storage of an open database, whose names of files change until the database is closed.
+//! The storage of an open database, whose names of files are used until the database is closed.
 //!
 //! A call may still run while its database is closed, and after that. Whoever opens the directory
-//! next gives files the same numbers again. So a late call must not create, rename or remove any.
+//! next gives files the same numbers again. So a late call must not create, rename or remove any,
+//! and not open one to read it. Files that it has opened before are its own.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,7 +12,7 @@ use hedgerow_io::{
     DirEntry, Environment, FileLock, RandomRead, ReadMode, Reads, Segment, SequentialWrite, Storage,
 };
 
-/// The reason why a change is refused.
+/// The reason why a use is refused.
 #[derive(Debug)]
 struct Refusal;
 
@@ -23,7 +24,7 @@ impl fmt::Display for Refusal {
 
 impl error::Error for Refusal {}
 
-/// Returns true for the error of a change that came too late.
+/// Returns true for the error of a use that came too late.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|it| it.is::<Refusal>())
 }
@@ -32,7 +33,7 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub(crate) struct Names {
     storage: Arc<dyn Storage>,
-    /// Changes of names hold it shared.
+    /// Uses of names hold it shared.
     are_closed: RwLock<bool>,
 }
 
@@ -54,7 +55,7 @@ impl Names {
         }
     }
 
-    /// Waits for the changes under way, and refuses later ones.
+    /// Waits for the uses under way, and refuses later ones.
     pub(crate) fn close(&self) {
         *self
             .are_closed
@@ -62,13 +63,13 @@ impl Names {
             .unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    fn change<R>(&self, change: impl FnOnce(&dyn Storage) -> io::Result<R>) -> io::Result<R> {
+    fn using<R>(&self, using: impl FnOnce(&dyn Storage) -> io::Result<R>) -> io::Result<R> {
         let are_closed = self
             .are_closed
             .read()
             .unwrap_or_else(PoisonError::into_inner);
         match *are_closed {
-            false => change(&*self.storage),
+            false => using(&*self.storage),
             true => Err(io::Error::other(Refusal)),
         }
     }
@@ -76,7 +77,7 @@ impl Names {
 
 impl Storage for Names {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.change(|it| it.create_dir_all(dir))
+        self.using(|it| it.create_dir_all(dir))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
@@ -88,19 +89,19 @@ impl Storage for Names {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change(|it| it.rename(from, to))
+        self.using(|it| it.rename(from, to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.change(|it| it.remove(path))
+        self.using(|it| it.remove(path))
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
-        self.change(|it| it.remove_dir(dir))
+        self.using(|it| it.remove_dir(dir))
     }
 
     fn rename_dir(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change(|it| it.rename_dir(from, to))
+        self.using(|it| it.rename_dir(from, to))
     }
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
@@ -108,7 +109,7 @@ impl Storage for Names {
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.change(|it| it.link(from, to))
+        self.using(|it| it.link(from, to))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -124,7 +125,7 @@ impl Storage for Names {
     }
 
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn RandomRead>> {
-        self.storage.open(path, mode)
+        self.using(|it| it.open(path, mode))
     }
 
     fn reads(&self) -> Box<dyn Reads> {
@@ -132,19 +133,19 @@ impl Storage for Names {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
-        self.change(|it| it.create(path))
+        self.using(|it| it.create(path))
     }
 
     fn create_direct(&self, path: &Path) -> io::Result<Box<dyn SequentialWrite>> {
-        self.change(|it| it.create_direct(path))
+        self.using(|it| it.create_direct(path))
     }
 
     fn create_segment(&self, path: &Path, bytes: u64) -> io::Result<Arc<dyn Segment>> {
-        self.change(|it| it.create_segment(path, bytes))
+        self.using(|it| it.create_segment(path, bytes))
     }
 
     fn recycle_segment(&self, from: &Path, to: &Path) -> io::Result<Arc<dyn Segment>> {
-        self.change(|it| it.recycle_segment(from, to))
+        self.using(|it| it.recycle_segment(from, to))
     }
 }
 
@@ -156,13 +157,16 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn files_are_read_and_not_renamed_when_the_names_are_closed() {
+    fn an_open_file_is_read_and_no_name_is_used_when_the_names_are_closed() {
         let disk = SimStorage::new(1);
         let names = Names::new(Arc::new(disk));
         let [dir, file] = ["/d", "/d/file"].map(Path::new);
         names.create_dir_all(dir).unwrap();
         names.create(file).unwrap().sync().unwrap();
+        let opened = names.open(file, ReadMode::Pread).unwrap();
         names.close();
+        assert_eq!(opened.bytes(), 0);
+        assert!(names.open(file, ReadMode::Pread).is_err());
         assert!(names.create(&dir.join("new")).is_err());
         assert!(names.create_segment(&dir.join("new"), 4096).is_err());
         assert!(names.recycle_segment(file, &dir.join("new")).is_err());
@@ -173,17 +177,16 @@ mod tests {
         assert_eq!(Error::io("remove", file, refused).kind(), ErrorKind::Closed);
         assert_eq!(names.list(dir).unwrap().len(), 1);
         assert_eq!(names.size(file).unwrap(), 0);
-        names.open(file, ReadMode::Pread).unwrap();
     }
 
     #[test]
-    fn closing_waits_for_a_change() {
+    fn closing_waits_for_a_use() {
         let names = &Names::new(Arc::new(SimStorage::new(1)));
         let (begun, has_begun) = channel();
         let (go, may_go) = channel::<()>();
         std::thread::scope(|scope| {
-            let change = scope.spawn(move || {
-                names.change(|storage| {
+            let use_of_names = scope.spawn(move || {
+                names.using(|storage| {
                     begun.send(()).unwrap();
                     may_go.recv().unwrap();
                     storage.create_dir_all("/d".as_ref())
@@ -193,7 +196,7 @@ mod tests {
             let closing = scope.spawn(|| names.close());
             assert!(names.are_closed.try_write().is_err() && !closing.is_finished());
             go.send(()).unwrap();
-            change.join().unwrap().unwrap();
+            use_of_names.join().unwrap().unwrap();
             closing.join().unwrap();
         });
         assert!(names.create_dir_all("/e".as_ref()).is_err());
