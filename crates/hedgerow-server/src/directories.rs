@@ -5,6 +5,9 @@ use std::path::Path;
 
 use hedgerow::{Error, Result};
 
+/// The files that a repair has kept of the database before it.
+pub(crate) const LOST: &str = "lost";
+
 pub(crate) fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }

@@ -18,6 +18,7 @@ use crate::cluster::Cluster;
 use crate::commands::config::{Config, Fsync};
 use crate::commands::slow_log::SlowLog;
 use crate::commands::{Args, COMMANDS};
+use crate::directories::{LOST, is_there};
 use crate::exclusion::Exclusion;
 use crate::lookups::Lookups;
 use crate::pause::Pause;
@@ -25,7 +26,7 @@ use crate::pubsub::PubSub;
 use crate::replication::Replication;
 use crate::resp::{Reply, error};
 use crate::saves;
-use crate::store::{Databases, Effects, Event, Stripes, Txn, engine_error};
+use crate::store::{Databases, Effects, Event, Found, Stripes, Txn, engine_error};
 use crate::stream::Stream;
 use crate::tracking::Tracking;
 use crate::waiters::Waiters;
@@ -139,7 +140,12 @@ impl Server {
         (config, acl): (Config, Acl),
     ) -> hedgerow::Result<Server> {
         let replication = Replication::open(db, (builder, dir.clone(), memory_budget))?;
-        let databases = Databases::open(db, replication.is_replica())?;
+        let found = match replication.is_replica() {
+            true => Found::OfReplica,
+            false if is_there(&dir.join(LOST)) => Found::Repaired,
+            false => Found::Whole,
+        };
+        let databases = Databases::open(db, found)?;
         let buffer_bytes = (memory_budget / 4) as usize;
         #[cfg(feature = "lua")]
         crate::commands::functions::load_stored(&databases)?;

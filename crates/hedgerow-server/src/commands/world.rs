@@ -4,7 +4,7 @@ use hedgerow::Db;
 
 use super::{Run, find};
 use crate::resp::Reply;
-use crate::store::{Databases, Effects, Mode, Stop, Txn};
+use crate::store::{Databases, Effects, Found, Mode, Stop, Txn};
 
 pub(super) struct World {
     pub(super) databases: Databases,
@@ -17,7 +17,7 @@ impl World {
     pub(super) fn new() -> World {
         let dir = tempfile::tempdir().unwrap();
         let db = Db::open(dir.path()).unwrap();
-        let databases = Databases::open(&db, false).unwrap();
+        let databases = Databases::open(&db, Found::Whole).unwrap();
         databases.create(0).unwrap();
         World {
             databases,

@@ -30,14 +30,12 @@ use super::{
 };
 use crate::client::lock;
 use crate::clock;
-use crate::directories::{is_there, remove, rename, sync};
+use crate::directories::{LOST, is_there, remove, rename, sync};
 use crate::server::Server;
-use crate::store::Databases;
+use crate::store::{Databases, Found};
 
 /// The parts of a database. The manifest is last: without it there is no database.
 const PARTS: [&str; 4] = ["log", "tables", "filters", "MANIFEST"];
-/// The files that a repair has kept of the old database. A copy has none.
-const LOST: &str = "lost";
 /// The time for commands that use the old database.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -110,7 +108,7 @@ fn prepare(server: &Server, copy: &Received, (id, primary): (&str, &Primary)) ->
     let configured = lock(&server.replication.state).configured.clone();
     let state = State {
         id: id.to_owned(),
-        earlier: None,
+        earlier: Vec::new(),
         eras: vec![Era {
             number: db.snapshot()?.number(),
             offset,
@@ -141,7 +139,7 @@ fn wait_for_users(server: &Server) {
 fn open(server: &Server, dir: &Path) -> Result<Databases> {
     exchange(dir)?;
     let db = server.replication.builder.clone().open()?;
-    let databases = Databases::open(&db, true)?;
+    let databases = Databases::open(&db, Found::OfReplica)?;
     #[cfg(feature = "lua")]
     crate::commands::functions::load_stored(&databases)?;
     Ok(databases)
@@ -174,6 +172,7 @@ fn exchange(dir: &Path) -> Result<()> {
         }
         Ok::<_, Error>(old)
     };
+    // A copy has none.
     replace(LOST)?;
     for part in PARTS {
         let new = received.join(part);

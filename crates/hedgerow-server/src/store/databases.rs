@@ -1,6 +1,7 @@
 //! The databases 0 to 15: which keyspaces each of them is, and the counters that outlive the
 //! process.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,6 +12,7 @@ use hedgerow::{Db, Error, ErrorKind, Keyspace, Layout, Result};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Answer, Stop};
+use crate::clock;
 
 /// The keyspace of what all databases share.
 pub(crate) const SERVER: &str = "server";
@@ -85,11 +87,22 @@ struct Change {
     next_generation: u64,
     /// Flushed databases that a command may still read.
     flushed: Vec<Arc<Database>>,
+    /// A replica may have got keyspaces of flushed databases with a copy.
+    may_have_unused: bool,
+}
+
+/// The state in which an opening finds the databases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Whole,
+    /// The primary may be about to use the last keyspaces, which no database has yet.
+    OfReplica,
+    /// A repair may have lost the map and the bound of versions, or found older ones.
+    Repaired,
 }
 
 impl Databases {
-    /// Opens the databases. A replica leaves keyspaces alone that its primary may be about to use.
-    pub(crate) fn open(db: &Db, is_replica: bool) -> Result<Databases> {
+    pub(crate) fn open(db: &Db, found: Found) -> Result<Databases> {
         let server = db.keyspace(SERVER, Layout::sorted().merge_operator(OPERATOR))?;
         let number = |key| server.get(key)?.map(|it| number(&it)).transpose();
         let read: Result<Option<u64>> = number(SEED);
@@ -101,16 +114,22 @@ impl Databases {
                 seed
             }
         };
-        let generations = stored_map(&server)?;
-        let versions = number(VERSIONS)?.unwrap_or(1);
+        let mut generations = stored_map(&server)?.unwrap_or_default();
+        let mut versions = number(VERSIONS)?.unwrap_or(1);
+        match found {
+            Found::Whole => remove_unused(db, &generations)?,
+            Found::OfReplica => {}
+            Found::Repaired => {
+                generations = repaired_map(db, &server)?;
+                // No process has counted so far: that would be a million versions each second.
+                versions = versions.max(clock::unix_micros());
+            }
+        }
         let mut map: Map = Default::default();
         for (database, generation) in map.iter_mut().zip(generations) {
             if let Some(generation) = generation {
                 *database = Some(Arc::new(open_database(db, generation)?));
             }
-        }
-        if !is_replica {
-            remove_flushed(db, &generations)?;
         }
         let databases = Databases {
             db: db.clone(),
@@ -119,6 +138,7 @@ impl Databases {
                 // The version is above every generation that was ever used.
                 next_generation: versions,
                 flushed: Vec::new(),
+                may_have_unused: found == Found::OfReplica,
             }),
             versions: AtomicU64::new(versions),
             versions_end: AtomicU64::new(versions),
@@ -235,7 +255,7 @@ impl Databases {
     /// Takes over what another server has written: the map and the bound of versions.
     pub(crate) fn reload(&self) -> Result<()> {
         let mut change = self.change();
-        let generations = stored_map(&self.server)?;
+        let generations = stored_map(&self.server)?.unwrap_or_default();
         let before = self.map();
         let known = |generation: u64| {
             let mut all = before.iter().flatten();
@@ -254,6 +274,7 @@ impl Databases {
         let is_gone = |it: &&Arc<Database>| !generations.contains(&Some(it.generation));
         let gone = before.iter().flatten().filter(is_gone).cloned();
         change.flushed.extend(gone);
+        change.may_have_unused = true;
         drop(before);
         self.map.store(Arc::new(map));
         let versions = self.server.get(VERSIONS)?;
@@ -279,8 +300,31 @@ impl Databases {
                 Err(database) => kept.push(database),
             }
         }
-        self.change().flushed.append(&mut kept);
-        result
+        let unused = {
+            let mut change = self.change();
+            change.flushed.append(&mut kept);
+            let looks = is_replica && std::mem::take(&mut change.may_have_unused);
+            looks.then(|| self.unused_before_last(&change))
+        };
+        let dropped = unused
+            .into_iter()
+            .flatten()
+            .try_for_each(|name| self.db.drop_keyspace(&name));
+        result.and(dropped)
+    }
+
+    /// The keyspaces of databases that were flushed before a replica knew of them. The primary may
+    /// be about to use the last ones.
+    fn unused_before_last(&self, change: &Change) -> Vec<String> {
+        let map = self.map();
+        let used = map.iter().flatten().chain(&change.flushed);
+        let used: BTreeSet<u64> = used.map(|it| it.generation).collect();
+        let last = used.last().copied().unwrap_or(0);
+        let is_unused = |name: &String| {
+            let generation = generation_of(name).map(|it| it.1);
+            generation.is_some_and(|it| it < last && !used.contains(&it))
+        };
+        self.db.keyspaces().into_iter().filter(is_unused).collect()
     }
 
     fn drop_keyspaces(&self, generation: u64, is_replica: bool) -> Result<()> {
@@ -338,11 +382,32 @@ pub(super) fn space_of(map: &Map, number: usize, space: Space) -> Answer<&Keyspa
     }
 }
 
-fn stored_map(server: &Keyspace) -> Result<[Option<u64>; DATABASES]> {
-    match server.get(MAP)? {
-        Some(stored) => decode_map(&stored),
-        None => Ok([None; DATABASES]),
+type Generations = [Option<u64>; DATABASES];
+
+fn stored_map(server: &Keyspace) -> Result<Option<Generations>> {
+    let stored = server.get(MAP)?;
+    stored.map(|stored| decode_map(&stored)).transpose()
+}
+
+/// The map of a database that was repaired. If it is lost, databases have numbers in the order in
+/// which they were made, as if none was skipped or flushed.
+fn repaired_map(db: &Db, server: &Keyspace) -> Result<Generations> {
+    if let Some(stored) = stored_map(server)? {
+        return Ok(stored);
     }
+    let names = db.keyspaces();
+    let made: BTreeSet<u64> = names
+        .iter()
+        .filter_map(|name| Some(generation_of(name)?.1))
+        .collect();
+    let mut generations = Generations::default();
+    for (generation, made) in generations.iter_mut().zip(&made) {
+        *generation = Some(*made);
+    }
+    if !made.is_empty() {
+        server.put(MAP, encode_map(&generations))?;
+    }
+    Ok(generations)
 }
 
 /// The generation of the database that has a keyspace of this name, and the letter.
@@ -369,10 +434,10 @@ fn open_database(db: &Db, generation: u64) -> Result<Database> {
 }
 
 /// Removes the keyspaces of databases that were flushed before the process ended.
-fn remove_flushed(db: &Db, generations: &[Option<u64>; DATABASES]) -> Result<()> {
+fn remove_unused(db: &Db, used: &[Option<u64>]) -> Result<()> {
     for name in db.keyspaces() {
         let generation = generation_of(&name);
-        if generation.is_some_and(|(_, it)| !generations.contains(&Some(it))) {
+        if generation.is_some_and(|(_, it)| !used.contains(&Some(it))) {
             db.drop_keyspace(&name)?;
         }
     }
@@ -391,12 +456,12 @@ fn number(bytes: &[u8]) -> Result<u64> {
 }
 
 /// A generation of each database, 0 for none.
-fn encode_map(generations: &[Option<u64>; DATABASES]) -> Vec<u8> {
+fn encode_map(generations: &Generations) -> Vec<u8> {
     let numbers = generations.iter().map(|it| it.unwrap_or(0).to_be_bytes());
     numbers.flatten().collect()
 }
 
-fn decode_map(stored: &[u8]) -> Result<[Option<u64>; DATABASES]> {
+fn decode_map(stored: &[u8]) -> Result<Generations> {
     let (chunks, rest) = stored.as_chunks::<8>();
     let mut generations = [None; DATABASES];
     if chunks.len() != DATABASES || !rest.is_empty() {
@@ -413,4 +478,78 @@ fn decode_map(stored: &[u8]) -> Result<[Option<u64>; DATABASES]> {
         *generation = Some(u64::from_be_bytes(*chunk)).filter(|it| *it > 0);
     }
     Ok(generations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generations(databases: &Databases) -> Vec<u64> {
+        let map = databases.map();
+        map.iter().flatten().map(|it| it.generation).collect()
+    }
+
+    #[test]
+    fn a_replica_removes_what_was_flushed_before_its_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path()).unwrap();
+        let databases = Databases::open(&db, Found::Whole).unwrap();
+        databases.create(0).unwrap();
+        let flushed = generations(&databases)[0];
+        databases.flush(&[0]).unwrap();
+        databases.create(0).unwrap();
+        let used = generations(&databases)[0];
+        // The primary has made its keyspaces, and not yet written the map.
+        open_database(&db, used + 1).unwrap();
+        let replica = Databases::open(&db, Found::OfReplica).unwrap();
+        replica.drop_flushed(true).unwrap();
+        let is_there = |generation| {
+            let name = &Database::names(generation)[0];
+            db.existing_keyspace(name).is_some()
+        };
+        assert_eq!([flushed, used, used + 1].map(is_there), [false, true, true]);
+        // A later one is used instead: the primary had failed to write the map.
+        open_database(&db, used + 2).unwrap();
+        let mut map = Generations::default();
+        map[0] = Some(used + 2);
+        replica.server.put(MAP, encode_map(&map)).unwrap();
+        replica.reload().unwrap();
+        replica.drop_flushed(true).unwrap();
+        let expected = [false, false, true];
+        assert_eq!([used, used + 1, used + 2].map(is_there), expected);
+    }
+
+    #[test]
+    fn a_repaired_database_keeps_what_has_lost_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path()).unwrap();
+        let databases = Databases::open(&db, Found::Whole).unwrap();
+        databases.create(0).unwrap();
+        let first = generations(&databases);
+        let stored = databases.server.get(MAP).unwrap().unwrap();
+        databases.create(2).unwrap();
+        let made = generations(&databases);
+        let version = databases.new_version().unwrap();
+        // The map is an older one.
+        databases.server.put(MAP, &stored).unwrap();
+        databases.server.delete(VERSIONS).unwrap();
+        let repaired = Databases::open(&db, Found::Repaired).unwrap();
+        assert_eq!(generations(&repaired), first);
+        assert!(repaired.new_version().unwrap() > version + VERSIONS_RESERVED);
+        let names = db.keyspaces();
+        assert!(
+            Database::names(made[1])
+                .iter()
+                .all(|name| names.contains(name))
+        );
+        // It is lost.
+        databases.server.delete(MAP).unwrap();
+        for _ in 0..2 {
+            let repaired = Databases::open(&db, Found::Repaired).unwrap();
+            assert_eq!(generations(&repaired), made);
+        }
+        repaired.server.put(MAP, &stored).unwrap();
+        Databases::open(&db, Found::Whole).unwrap();
+        assert!(db.existing_keyspace(&Database::names(made[1])[0]).is_none());
+    }
 }

@@ -28,7 +28,7 @@ mod txn;
 
 #[cfg(feature = "lua")]
 pub(crate) use databases::LIBRARY;
-pub(crate) use databases::{DATABASES, Databases, MAP, SERVER, Space, generation_of};
+pub(crate) use databases::{DATABASES, Databases, Found, MAP, SERVER, Space, generation_of};
 pub(crate) use effects::{Effects, Event};
 pub(crate) use entry::{Entry, elements};
 pub(crate) use groups::{Consumer, Group, Pending};

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::commands::{Run, dump, find};
 use crate::number::float;
 use crate::rdb::Value;
-use crate::store::{Answer, DATABASES, Databases, Meta, Mode, Space, Stop, Txn};
+use crate::store::{Answer, DATABASES, Databases, Found, Meta, Mode, Space, Stop, Txn};
 
 const PART_BYTES: usize = 32 << 20;
 /// The bytes of the hash in front of a key.
@@ -47,7 +47,8 @@ impl Directory {
     }
 
     fn of(db: Db) -> Result<Directory> {
-        let databases = Databases::open(&db, false)?;
+        // It may be one of a repair that no server has opened yet.
+        let databases = Databases::open(&db, Found::Repaired)?;
         #[cfg(feature = "lua")]
         crate::commands::functions::load_stored(&databases)?;
         Ok(Directory { db, databases })
