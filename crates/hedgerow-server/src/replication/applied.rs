@@ -88,6 +88,15 @@ impl<'a> Changed<'a> {
         }
     }
 
+    /// After an error, which left something untold.
+    pub(super) fn everything(server: &'a Arc<Server>) -> Changed<'a> {
+        Changed {
+            map: true,
+            libraries: true,
+            ..Changed::new(server)
+        }
+    }
+
     pub(super) fn note(&mut self, change: &CommitChange) {
         match change {
             CommitChange::Put { keyspace, key, .. } | CommitChange::Delete { keyspace, key } => {

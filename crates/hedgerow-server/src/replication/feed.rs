@@ -84,7 +84,15 @@ impl Feed {
         })
     }
 
+    /// The number of the last commit that was read, or the one to begin behind.
+    pub(crate) fn number(&self) -> u64 {
+        self.changes.number()
+    }
+
     /// The next commit; `None` if there is none for now.
+    ///
+    /// # Errors
+    /// Those of the log; `Unsupported` for a commit that cannot be passed on.
     pub(crate) fn next(&mut self) -> Result<Option<Passed>> {
         while let Some(commit) = self.changes.next() {
             let commit = commit?;

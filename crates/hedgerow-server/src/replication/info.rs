@@ -75,7 +75,7 @@ pub(crate) fn info(server: &Server) -> String {
     }
     line("master_failover_state", &failover::word(server));
     line("master_replid", &state.id);
-    let (earlier, second) = match &state.earlier {
+    let (earlier, second) = match state.earlier.last() {
         Some((id, offset)) => (id.clone(), *offset as i64),
         None => ("0".repeat(40), -1),
     };

@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::applied::{Changed, Durable};
+use super::sender::REFUSED;
 use super::state::Primary;
 use super::stored_offset;
 use super::wire::{Joined, Message, Wire};
@@ -46,10 +47,14 @@ pub(super) struct Status {
     needs_copy: AtomicBool,
     /// The reason why the link is down.
     pub(super) error: Mutex<String>,
+    /// Something was applied, and those who depend on it were not told.
+    is_untold: AtomicBool,
     asks: Asks,
     /// The other server is asked to become the primary, until it has, and this is stored.
     pub(super) hands_over: AtomicBool,
-    /// The primary-to-be has refused to take over.
+    /// It was asked, and may have.
+    was_asked: AtomicBool,
+    /// It has refused.
     pub(super) is_refused: AtomicBool,
 }
 
@@ -116,10 +121,13 @@ impl Link {
             down_since: Mutex::new(clock::now()),
             copy_bytes: AtomicU64::new(0),
             received_bytes: AtomicU64::new(0),
-            needs_copy: AtomicBool::new(false),
+            // The log is kept as long as this is a replica. A repair does not keep it.
+            needs_copy: AtomicBool::new(!server.replication.is_followed()),
             error: Mutex::default(),
+            is_untold: AtomicBool::new(false),
             asks,
             hands_over: AtomicBool::new(asks != Asks::Nothing),
+            was_asked: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
         });
         let own = status.clone();
@@ -241,6 +249,10 @@ impl Followed<'_> {
         self.status.enter(UP);
         let db = self.server.db();
         let mut replica = Replica::open(db.clone(), 0)?;
+        if self.status.is_untold.load(Ordering::Acquire) {
+            Changed::everything(self.server).tell()?;
+            self.status.is_untold.store(false, Ordering::Release);
+        }
         let mut durable = Durable::new(self.server, &db, replica.position());
         durable.acknowledge(wire, &replica)?;
         loop {
@@ -278,7 +290,10 @@ impl Followed<'_> {
             wire.send(words).map_err(&failed)?;
             let line = wire.line().map_err(&failed)?;
             if line != "+OK" {
-                return Err(self.refused(&line));
+                if !self.status.was_asked.load(Ordering::Acquire) {
+                    self.note_refusal(&line);
+                }
+                return Err(unexpected(&line));
             }
         }
         let hands_over = self.status.hands_over.load(Ordering::Acquire);
@@ -290,6 +305,7 @@ impl Followed<'_> {
         }
         let question = self.question(anew)?;
         let words: Vec<&[u8]> = question.iter().map(String::as_bytes).collect();
+        let was_asked = self.status.was_asked.swap(hands_over, Ordering::AcqRel);
         wire.send(&words).map_err(&failed)?;
         let line = wire.line().map_err(&failed)?;
         let parts: Vec<&str> = line.split(' ').collect();
@@ -297,7 +313,13 @@ impl Followed<'_> {
         let answer = match parts[..] {
             ["+CONTINUE", id, offset] => Answer::Continue(id.to_owned(), number(offset)?),
             ["+COPY", id] => Answer::Copy(id.to_owned()),
-            _ => return Err(self.refused(&line)),
+            _ => {
+                // An error that is about something else tells nothing of the questions before.
+                if !was_asked || line.starts_with(REFUSED) {
+                    self.note_refusal(&line);
+                }
+                return Err(unexpected(&line));
+            }
         };
         if hands_over {
             // The other server leads now. This one is its replica, also after a restart.
@@ -307,21 +329,27 @@ impl Followed<'_> {
         Ok(answer)
     }
 
-    /// The error for an answer that is none. A server that is to take over has refused by it.
-    fn refused(&self, line: &str) -> Error {
+    /// Notes that a server that is to take over does not.
+    fn note_refusal(&self, line: &str) {
         if line.starts_with('-') && self.status.hands_over.load(Ordering::Acquire) {
             self.status.is_refused.store(true, Ordering::Release);
         }
-        unexpected(line)
     }
 
     /// The words of HEDGEROW.SYNC.
     fn question(&self, anew: bool) -> hedgerow::Result<Vec<String>> {
-        let id = match anew {
-            true => "?".to_owned(),
-            false => self.server.replication.id(),
+        let hands_over = self.status.hands_over.load(Ordering::Acquire);
+        let offset = self.asked_offset()?;
+        let id = {
+            let state = lock(&self.server.replication.state);
+            let id = match anew {
+                true => "?",
+                false if hands_over => &state.id,
+                false => state.oldest_id_at(offset),
+            };
+            id.to_owned()
         };
-        let offset = self.asked_offset()?.to_string();
+        let offset = offset.to_string();
         let (ip, port) = self.server.config.replication.announced();
         let port = if port > 0 { port } else { self.server.port };
         let mut words = vec!["HEDGEROW.SYNC".to_owned(), "1".to_owned(), id, offset];
@@ -331,7 +359,7 @@ impl Followed<'_> {
         if !ip.is_empty() {
             option("IP", ip);
         }
-        if self.status.hands_over.load(Ordering::Acquire) {
+        if hands_over {
             words.extend(match self.status.asks {
                 Asks::Nothing => None,
                 Asks::Synced(_) => Some("FAILOVER".to_owned()),
@@ -418,7 +446,9 @@ impl Followed<'_> {
         let mut changed = Changed::new(self.server);
         let applied = replica.apply(&mut joined, |change| changed.note(change));
         // Also what was applied before an error is told.
-        changed.tell()?;
+        changed.tell().inspect_err(|_| {
+            self.status.is_untold.store(true, Ordering::Release);
+        })?;
         applied.map(drop).inspect_err(|error| {
             if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Gap { .. }) {
                 self.status.needs_copy.store(true, Ordering::Release);

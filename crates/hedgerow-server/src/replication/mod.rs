@@ -93,6 +93,9 @@ pub(crate) struct Replication {
     /// Grows with each change of the role, the history, its offset or the database: what was sent
     /// before does not go on.
     epoch: AtomicU64,
+    /// Commits up to this number of the engine have one that cannot be passed on: replicas before
+    /// it copy.
+    unpassable: AtomicU64,
     pub(crate) replicas: Replicas,
     link: Mutex<Option<Link>>,
     failover: Mutex<failover::State>,
@@ -136,6 +139,7 @@ impl Replication {
             state: Mutex::new(stored.unwrap_or_else(State::new)),
             changing: tokio::sync::Mutex::default(),
             epoch: AtomicU64::new(0),
+            unpassable: AtomicU64::new(0),
             replicas: Replicas::new(),
             link: Mutex::default(),
             failover: Mutex::default(),

@@ -46,6 +46,8 @@ pub(crate) async fn start(server: &Arc<Server>, configured: Option<&str>) -> Res
     } else if server.replication.is_replica() {
         server.tell_role();
         server.start_link();
+    } else if server.replication.is_stored.load(Ordering::Acquire) {
+        tokio::task::block_in_place(|| server.begin_history())?;
     }
     Ok(())
 }
@@ -164,6 +166,37 @@ impl Server {
         self.databases().reload()?;
         self.keep_log(&db)?;
         self.store_state(&db)
+    }
+
+    /// Begins a new history with the data that a primary finds when it begins: this may be an older
+    /// copy, and replicas may be ahead of it in the old one. Without the log of replicas, as behind
+    /// a repair, nothing tells what they have in common.
+    fn begin_history(&self) -> Result<()> {
+        let replication = &self.replication;
+        let db = self.db();
+        let number = db.snapshot()?.number();
+        let before = lock(&replication.state).clone();
+        let begun = |number_stored| {
+            let mut state = before.clone();
+            match before.offset_at(number) {
+                Some(offset) if replication.is_followed() => state.lead((number_stored, offset)),
+                _ => {
+                    state = State {
+                        configured: before.configured.clone(),
+                        ..State::new()
+                    }
+                }
+            }
+            state
+        };
+        // What stores it has a number, too, and is no part of the data.
+        *lock(&replication.state) = begun(number + 1);
+        if self.store_state(&db).is_err() {
+            // There may be no room. It is stored before a replica learns of it.
+            *lock(&replication.state) = begun(db.snapshot()?.number());
+            replication.is_stored.store(false, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Goes back to the state before, as a primary. Nobody has written since.

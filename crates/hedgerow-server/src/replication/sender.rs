@@ -9,14 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use hedgerow::{Db, Error};
+use hedgerow::{Db, Error, ErrorKind};
 use hedgerow_copies::replica::send_commit;
 use hedgerow_copies::transfer;
 use tokio::net::TcpStream;
 
 use super::feed::Feed;
 use super::replicas::Replica;
-use super::state::State;
 use super::wire::{Message, Parts, Wire};
 use super::{Replication, SENDING};
 use crate::client::{Client, lock};
@@ -36,6 +35,9 @@ const SENT_BYTES: usize = 256 << 10;
 const VERSION: i64 = 1;
 /// The error for a replica that comes while the server changes itself.
 const NO_LINK_TEXT: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
+
+/// The begin of the error for a server that would hand over.
+pub(super) const REFUSED: &str = "-ERR FAILOVER: ";
 
 /// The arguments of HEDGEROW.SYNC: `version id offset [PORT port] [IP ip] [RUN run-id]
 /// [FAILOVER|FORCE]`.
@@ -182,15 +184,13 @@ fn host_of(address: &str) -> String {
 /// Becomes the primary for the one that hands over, which has everything that this server has, and
 /// no more. It asks again if it did not hear the answer.
 async fn take_over(server: &Arc<Server>, request: &Request) -> Result<(), Reply> {
-    let refused = |text: &str| Err(error(format!("ERR FAILOVER: {text}")));
-    let has = |it: &State| {
-        let earlier = it.earlier.as_ref();
-        earlier.is_some_and(|(id, offset)| {
-            *id == request.id && (*offset == request.offset || request.forces)
-        })
-    };
+    let refused = |text: &str| Err(error(format!("{}{text}", &REFUSED[1..])));
     let state = lock(&server.replication.state).clone();
-    if has(&state) {
+    let has_led = state
+        .earlier
+        .iter()
+        .any(|(id, offset)| *id == request.id && (*offset == request.offset || request.forces));
+    if has_led {
         return Ok(());
     }
     if state.primary.is_none() {
@@ -217,11 +217,14 @@ fn answer(server: &Server, db: &Db, request: &Request) -> hedgerow::Result<Answe
     server.keep_log(db)?;
     let offset = server.offset()?;
     let state = lock(&replication.state).clone();
-    if state.has(&request.id, request.offset, offset) {
-        if let Some(feed) = Feed::behind(db, &state.eras, request.offset)? {
+    let shares = state.shares(&request.id, request.offset);
+    if shares && request.offset <= offset {
+        let feed = Feed::behind(db, &state.eras, request.offset)?;
+        let unpassable = replication.unpassable.load(Ordering::Acquire);
+        if let Some(feed) = feed.filter(|it| it.number() >= unpassable) {
             return Ok(Answer::Continue(Box::new(feed)));
         }
-    } else if state.primary.is_some() && state.id == request.id {
+    } else if shares && state.primary.is_some() {
         // It has what this replica will have soon.
         return Ok(Answer::Refuse(error(NO_LINK_TEXT)));
     }
@@ -343,7 +346,12 @@ impl Sender<'_> {
             let mut parts = Parts::new(&mut self.wire);
             let mut is_all = false;
             while parts.waiting() < SENT_BYTES {
-                let passed = feed.next()?;
+                let passed = feed.next().inspect_err(|error| {
+                    if error.kind() == ErrorKind::Unsupported {
+                        let unpassable = &self.server.replication.unpassable;
+                        unpassable.fetch_max(feed.number(), Ordering::AcqRel);
+                    }
+                })?;
                 // A commit of the next role would have an offset that its number does not tell.
                 if (self.is_over)() {
                     return Ok(());

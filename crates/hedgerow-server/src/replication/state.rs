@@ -11,14 +11,16 @@
 //! offsets       0 ........ 1000 stored .... 5210 ........ 5410
 //! ```
 //!
-//! A promotion begins a new history, which has the earlier one up to an offset.
+//! A promotion begins a new history, which has the earlier one up to an offset. So does a primary
+//! that begins: its data may be an older copy, which a replica is ahead of.
 
 use std::fmt::Write;
 
 use hedgerow::{Error, ErrorKind, Result};
 
-/// The eras that are remembered. A replica that needs an older one copies the whole database.
-const ERAS_MAX: usize = 16;
+/// The eras, and the earlier histories, that are remembered. A replica that needs an older one
+/// copies the whole database.
+const REMEMBERED_MAX: usize = 64;
 
 /// A part of the server's own log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +45,8 @@ pub(crate) struct Primary {
 pub(crate) struct State {
     /// The id of the history.
     pub(crate) id: String,
-    /// The id of the history before, and the offset up to which it is the same.
-    pub(crate) earlier: Option<(String, u64)>,
+    /// The ids of earlier histories, oldest first, and the offset up to which each is the same.
+    pub(crate) earlier: Vec<(String, u64)>,
     /// Oldest first, one at least.
     pub(crate) eras: Vec<Era>,
     /// The server that this one follows.
@@ -87,7 +89,7 @@ impl State {
     pub(crate) fn new() -> State {
         State {
             id: new_id(),
-            earlier: None,
+            earlier: Vec::new(),
             eras: vec![Era {
                 number: 0,
                 offset: 0,
@@ -104,12 +106,18 @@ impl State {
         Some(era.offset + number.saturating_sub(era.number))
     }
 
-    /// Returns true if a server at this offset of this history has nothing that this one lacks.
-    /// `offset` is the present one here.
-    pub(crate) fn has(&self, id: &str, wanted: u64, offset: u64) -> bool {
-        let earlier = self.earlier.as_ref();
-        let is_earlier = |it: &&(String, u64)| it.0 == id && wanted <= it.1;
-        (self.id == id || earlier.as_ref().is_some_and(is_earlier)) && wanted <= offset
+    /// Returns true if this history has all of that one up to this offset, or will have it.
+    pub(crate) fn shares(&self, id: &str, offset: u64) -> bool {
+        let mut earlier = self.earlier.iter();
+        self.id == id || earlier.any(|it| it.0 == id && offset <= it.1)
+    }
+
+    /// The id of the oldest history that is the same up to this offset. Others know it longest.
+    pub(crate) fn oldest_id_at(&self, offset: u64) -> &str {
+        let mut earlier = self.earlier.iter();
+        earlier
+            .find(|it| offset <= it.1)
+            .map_or(&self.id, |it| &it.0)
     }
 
     /// Begins to follow a primary. The server has everything up to `offset`, and its engine that
@@ -125,9 +133,9 @@ impl State {
         self.primary = Some(primary);
     }
 
-    /// Ends following: a new history begins at the offset.
+    /// A new history begins at the offset, in which the server is a primary.
     pub(crate) fn lead(&mut self, (number, offset): (u64, u64)) {
-        self.earlier = Some((std::mem::replace(&mut self.id, new_id()), offset));
+        self.begin_history(new_id(), offset);
         self.primary = None;
         self.begin_era(Era {
             number,
@@ -139,13 +147,20 @@ impl State {
     /// Continues in the history of the primary, of which everything up to `offset` is here.
     pub(crate) fn continue_in(&mut self, id: &str, offset: u64) {
         if self.id != id {
-            self.earlier = Some((std::mem::replace(&mut self.id, id.to_owned()), offset));
+            self.begin_history(id.to_owned(), offset);
         }
+    }
+
+    fn begin_history(&mut self, id: String, offset: u64) {
+        let before = std::mem::replace(&mut self.id, id);
+        self.earlier.push((before, offset));
+        let surplus = self.earlier.len().saturating_sub(REMEMBERED_MAX);
+        self.earlier.drain(..surplus);
     }
 
     fn begin_era(&mut self, era: Era) {
         self.eras.push(era);
-        let surplus = self.eras.len().saturating_sub(ERAS_MAX);
+        let surplus = self.eras.len().saturating_sub(REMEMBERED_MAX);
         self.eras.drain(..surplus);
     }
 
@@ -153,7 +168,7 @@ impl State {
     pub(crate) fn encode(&self) -> String {
         let mut text = format!("id {}\n", self.id);
         // Writing to a string cannot fail.
-        if let Some((id, offset)) = &self.earlier {
+        for (id, offset) in &self.earlier {
             let _ = writeln!(text, "earlier {id} {offset}");
         }
         for era in &self.eras {
@@ -185,7 +200,7 @@ impl State {
             let number = |word: &str| word.parse::<u64>().map_err(|_| damaged(line));
             match words[..] {
                 ["id", id] => state.id = id.to_owned(),
-                ["earlier", id, offset] => state.earlier = Some((id.to_owned(), number(offset)?)),
+                ["earlier", id, offset] => state.earlier.push((id.to_owned(), number(offset)?)),
                 ["era", kind @ ("own" | "follows"), at, offset] => state.eras.push(Era {
                     number: number(at)?,
                     offset: number(offset)?,
@@ -225,14 +240,19 @@ mod tests {
         state.follow(primary(), (1_000, 1_000));
         assert_eq!(state.offset_at(1_100), None);
         state.continue_in(&"b".repeat(40), 1_000);
-        assert_eq!(state.earlier, Some((first.clone(), 1_000)));
         state.lead((1_400, 5_210));
         assert_eq!(state.offset_at(1_600), Some(5_410));
-        assert!(state.has(&"b".repeat(40), 5_210, 5_300));
-        assert!(!state.has(&"b".repeat(40), 5_211, 5_300));
-        assert!(!state.has(&first, 900, 5_300));
-        assert!(state.has(&state.id, 5_300, 5_300));
-        assert!(!state.has(&state.id, 5_301, 5_300));
+        let second = "b".repeat(40);
+        assert_eq!(
+            state.earlier,
+            [(first.clone(), 1_000), (second.clone(), 5_210)]
+        );
+        assert!(state.shares(&second, 5_210) && !state.shares(&second, 5_211));
+        assert!(state.shares(&first, 1_000) && !state.shares(&first, 1_001));
+        assert!(state.shares(&state.id, u64::MAX));
+        let oldest = |offset| state.oldest_id_at(offset);
+        assert_eq!([oldest(1_000), oldest(5_210)], [&first, &second]);
+        assert_eq!(oldest(5_211), state.id);
         let era = |number| era_of(&state.eras, number).map(|era| era.number);
         assert_eq!(
             [era(1_000), era(1_001), era(1_401)],
@@ -262,7 +282,8 @@ mod tests {
             state.follow(primary(), (9, 7));
             state.lead((9, 7));
         }
-        assert_eq!(state.eras.len(), ERAS_MAX);
+        assert_eq!(state.eras.len(), REMEMBERED_MAX);
+        assert_eq!(state.earlier.len(), REMEMBERED_MAX);
     }
 
     #[test]
