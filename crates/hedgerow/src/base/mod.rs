@@ -8,6 +8,7 @@ pub(crate) mod error;
 pub(crate) mod expiry;
 pub(crate) mod key_order;
 pub(crate) mod key_ranges;
+pub(crate) mod memory_plan;
 pub(crate) mod merge_operator;
 pub(crate) mod mutex;
 pub(crate) mod names;

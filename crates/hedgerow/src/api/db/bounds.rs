@@ -4,10 +4,10 @@
 use hedgerow_io::Background;
 
 use crate::base::error::{Error, Result};
+use crate::base::memory_plan::{BUDGET_BYTES_MAX, BUDGET_BYTES_MIN};
 use crate::base::options::check_range;
 use crate::design::advisor::Device;
 use crate::paths::recover::OpenOptions;
-use crate::table::memory::{BUDGET_BYTES_MAX, BUDGET_BYTES_MIN};
 use crate::tree::wal::log::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
 /// A slower limit would make a flush take weeks.

@@ -7,6 +7,7 @@ use hedgerow_io::{Environment, ReadMode};
 
 use crate::api::asynchronous;
 use crate::base::error::Result;
+use crate::base::memory_plan::BUDGET_BYTES_DEFAULT;
 use crate::base::merge_operator::{MergeOperator, Operators};
 use crate::base::options::LevelPaths;
 use crate::base::stats::Event;
@@ -15,7 +16,6 @@ use crate::paths::destroy;
 use crate::paths::recover;
 use crate::paths::recover::OpenOptions;
 use crate::paths::recover::files::{self, DatabaseFiles};
-use crate::table::memory::BUDGET_BYTES_DEFAULT;
 use crate::tree::engine::Handle;
 use crate::tree::version::manifest;
 

@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::entry::RunId;
+use crate::base::memory_plan::MemoryPlan;
 use crate::base::options::{Design, Residency};
 use crate::design::cluster_plan::{LevelFilters, Plan, RESIDENT_SHARE};
 use crate::design::merge_policy::shape::{Facts, Shape};
-use crate::table::memory::MemoryPlan;
 
 /// The bytes of a page per byte of filters: adds the lengths and the ends of pages.
 const FILE_OVERHEAD: f64 = 1.15;
-/// The part of the filters' memory that other filters leave ([`crate::table::memory`]).
+/// The part of the filters' memory that other filters leave ([`crate::base::memory_plan`]).
 const FILTERS_SHARE: f64 = 0.9;
 
 /// Level and number of a group.

@@ -6,9 +6,9 @@
 
 use std::ops::{Deref, DerefMut, Range};
 
+use crate::base::memory_plan::MemoryPlan;
 use crate::design::allocation::BITS_FIRST;
 use crate::table::format;
-use crate::table::memory::MemoryPlan;
 
 use super::Simulation;
 

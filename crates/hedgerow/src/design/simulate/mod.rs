@@ -49,9 +49,9 @@ mod virtual_table;
 mod virtual_tree;
 
 use crate::base::error::{Error, Result};
+use crate::base::memory_plan::{BUDGET_BYTES_DEFAULT, BUDGET_BYTES_MIN, MemoryPlan};
 use crate::base::options::{Design, Layout};
 use crate::design::in_force::DesignInForce;
-use crate::table::memory::{BUDGET_BYTES_DEFAULT, MemoryPlan};
 
 pub use masses::Overwrites;
 use masses::Workload;
@@ -158,7 +158,7 @@ impl Simulation {
             &self.keys.unwrap_or(0),
         )?;
         expect(
-            self.memory_budget >= crate::table::memory::BUDGET_BYTES_MIN,
+            self.memory_budget >= BUDGET_BYTES_MIN,
             "a memory budget of at least 1 MiB",
             &format!("{} bytes", self.memory_budget),
         )?;
