@@ -155,6 +155,11 @@ impl Replica {
         self.position
     }
 
+    /// Returns true if a part of the next commit was applied, which is a load with operands.
+    pub fn is_within_load(&self) -> bool {
+        self.loaded > 0
+    }
+
     /// Applies all commits up to the end of the input, and makes them durable. Returns the position
     /// then. Commits that were applied before are skipped.
     ///

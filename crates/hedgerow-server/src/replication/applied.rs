@@ -160,12 +160,12 @@ fn is_library(_key: &[u8]) -> bool {
 }
 
 #[cfg(feature = "lua")]
-fn load_libraries(server: &Server) -> hedgerow::Result<()> {
+pub(super) fn load_libraries(server: &Server) -> hedgerow::Result<()> {
     crate::commands::functions::load_stored(&server.databases())
 }
 
 #[cfg(not(feature = "lua"))]
-fn load_libraries(_server: &Server) -> hedgerow::Result<()> {
+pub(super) fn load_libraries(_server: &Server) -> hedgerow::Result<()> {
     Ok(())
 }
 

@@ -76,6 +76,8 @@ pub(super) fn install(server: &Arc<Server>, copy: Received, from: (&str, &Primar
     }
     let databases = opened?;
     server.set_databases(databases);
+    // It was a number of the engine before.
+    replication.unpassable.store(0, Ordering::Release);
     *lock(&replication.state) = state;
     replication.is_stored.store(true, Ordering::Release);
     server.open_to(LOADING);
@@ -108,7 +110,7 @@ fn prepare(server: &Server, copy: &Received, (id, primary): (&str, &Primary)) ->
     let configured = lock(&server.replication.state).configured.clone();
     let state = State {
         id: id.to_owned(),
-        earlier: Vec::new(),
+        earlier: of_primary.earlier,
         eras: vec![Era {
             number: db.snapshot()?.number(),
             offset,

@@ -121,10 +121,10 @@ impl Link {
             down_since: Mutex::new(clock::now()),
             copy_bytes: AtomicU64::new(0),
             received_bytes: AtomicU64::new(0),
-            // The log is kept as long as this is a replica. A repair does not keep it.
-            needs_copy: AtomicBool::new(!server.replication.is_followed()),
+            needs_copy: AtomicBool::new(false),
             error: Mutex::default(),
-            is_untold: AtomicBool::new(false),
+            // The link before may have failed to tell.
+            is_untold: AtomicBool::new(true),
             asks,
             hands_over: AtomicBool::new(asks != Asks::Nothing),
             was_asked: AtomicBool::new(false),
@@ -338,16 +338,14 @@ impl Followed<'_> {
 
     /// The words of HEDGEROW.SYNC.
     fn question(&self, anew: bool) -> hedgerow::Result<Vec<String>> {
-        let hands_over = self.status.hands_over.load(Ordering::Acquire);
         let offset = self.asked_offset()?;
-        let id = {
-            let state = lock(&self.server.replication.state);
-            let id = match anew {
-                true => "?",
-                false if hands_over => &state.id,
-                false => state.oldest_id_at(offset),
-            };
-            id.to_owned()
+        let (id, earlier) = match anew {
+            true => ("?".to_owned(), None),
+            false => {
+                let state = lock(&self.server.replication.state);
+                // The oldest one is known to those that were away for long.
+                (state.id.clone(), state.oldest_at(offset).map(str::to_owned))
+            }
         };
         let offset = offset.to_string();
         let (ip, port) = self.server.config.replication.announced();
@@ -356,10 +354,13 @@ impl Followed<'_> {
         let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
         option("PORT", port.to_string());
         option("RUN", self.server.run_id.clone());
+        if let Some(earlier) = earlier {
+            option("EARLIER", earlier);
+        }
         if !ip.is_empty() {
             option("IP", ip);
         }
-        if hands_over {
+        if self.status.hands_over.load(Ordering::Acquire) {
             words.extend(match self.status.asks {
                 Asks::Nothing => None,
                 Asks::Synced(_) => Some("FAILOVER".to_owned()),

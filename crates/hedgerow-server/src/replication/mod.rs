@@ -93,9 +93,10 @@ pub(crate) struct Replication {
     /// Grows with each change of the role, the history, its offset or the database: what was sent
     /// before does not go on.
     epoch: AtomicU64,
-    /// Commits up to this number of the engine have one that cannot be passed on: replicas before
-    /// it copy.
+    /// The number of a commit of the engine that cannot be passed on. Replicas before it copy.
     unpassable: AtomicU64,
+    /// The last number of the engine before this process wrote anything.
+    found: u64,
     pub(crate) replicas: Replicas,
     link: Mutex<Option<Link>>,
     failover: Mutex<failover::State>,
@@ -121,7 +122,7 @@ struct Counts {
 }
 
 impl Replication {
-    /// Reads the stored state. `builder` opens a database at `dir`.
+    /// Reads the stored state, before anything is written. `builder` opens a database at `dir`.
     ///
     /// # Errors
     /// `Corruption` of the state.
@@ -140,6 +141,7 @@ impl Replication {
             changing: tokio::sync::Mutex::default(),
             epoch: AtomicU64::new(0),
             unpassable: AtomicU64::new(0),
+            found: db.snapshot()?.number(),
             replicas: Replicas::new(),
             link: Mutex::default(),
             failover: Mutex::default(),

@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering;
 use hedgerow::Result;
 use hedgerow_copies::replica::Replica;
 
+use super::applied::load_libraries;
 use super::link::{Asks, Link};
 use super::state::{Primary, State};
 use super::{READ_ONLY, stored_offset};
 use crate::client::lock;
 use crate::commands::{Args, WRITE};
+use crate::directories::{LOST, is_there};
 use crate::number;
 use crate::resp::{Reply, error};
 use crate::server::Server;
@@ -33,6 +35,10 @@ pub(crate) async fn start(server: &Arc<Server>, configured: Option<&str>) -> Res
         })
     });
     let configured = configured.transpose()?;
+    let is_stored = server.replication.is_stored.load(Ordering::Acquire);
+    if is_stored && !server.replication.is_followed() {
+        tokio::task::block_in_place(|| server.forget_history())?;
+    }
     let is_new = {
         let mut state = lock(&server.replication.state);
         let is_new = configured.is_some() && state.configured != configured;
@@ -46,7 +52,7 @@ pub(crate) async fn start(server: &Arc<Server>, configured: Option<&str>) -> Res
     } else if server.replication.is_replica() {
         server.tell_role();
         server.start_link();
-    } else if server.replication.is_stored.load(Ordering::Acquire) {
+    } else if is_stored {
         tokio::task::block_in_place(|| server.begin_history())?;
     }
     Ok(())
@@ -160,43 +166,53 @@ impl Server {
 
     fn begin_leading(&self) -> Result<()> {
         let db = self.db();
-        let (number, offset) = (db.snapshot()?.number(), stored_offset(&db)?);
-        lock(&self.replication.state).lead((number, offset));
+        let replica = Replica::open(db.clone(), 0)?;
+        let number = db.snapshot()?.number();
+        {
+            let mut state = lock(&self.replication.state);
+            state.lead(replica.position(), (number, replica.position()));
+            if replica.is_within_load() {
+                // Others have other parts of the load.
+                state.earlier.clear();
+            }
+        }
         self.replication.end_sending();
+        if is_there(&self.replication.dir.join(LOST)) {
+            self.databases().restore()?;
+        }
         self.databases().reload()?;
+        load_libraries(self)?;
         self.keep_log(&db)?;
         self.store_state(&db)
     }
 
-    /// Begins a new history with the data that a primary finds when it begins: this may be an older
-    /// copy, and replicas may be ahead of it in the old one. Without the log of replicas, as behind
-    /// a repair, nothing tells what they have in common.
+    /// Begins a new history with the data that a primary finds when it begins. This may be an
+    /// older copy, and replicas may be ahead of it in the old history.
     fn begin_history(&self) -> Result<()> {
-        let replication = &self.replication;
-        let db = self.db();
+        let (db, replication) = (self.db(), &self.replication);
         let number = db.snapshot()?.number();
-        let before = lock(&replication.state).clone();
-        let begun = |number_stored| {
-            let mut state = before.clone();
-            match before.offset_at(number) {
-                Some(offset) if replication.is_followed() => state.lead((number_stored, offset)),
-                _ => {
-                    state = State {
-                        configured: before.configured.clone(),
-                        ..State::new()
-                    }
-                }
+        {
+            let mut state = lock(&replication.state);
+            let offsets = state
+                .offset_at(replication.found)
+                .zip(state.offset_at(number));
+            if let Some((shared, offset)) = offsets {
+                // The commit that stores the state has a number, and is no part of the history.
+                state.lead(shared, (number + 1, offset));
             }
-            state
-        };
-        // What stores it has a number, too, and is no part of the data.
-        *lock(&replication.state) = begun(number + 1);
-        if self.store_state(&db).is_err() {
-            // There may be no room. It is stored before a replica learns of it.
-            *lock(&replication.state) = begun(db.snapshot()?.number());
-            replication.is_stored.store(false, Ordering::Release);
         }
-        Ok(())
+        self.store_state(&db)
+    }
+
+    /// Forgets the history. The log of replicas is not kept behind a repair, which may have lost
+    /// any commit. So nothing tells what this server and others have in common.
+    fn forget_history(&self) -> Result<()> {
+        let db = self.db();
+        if self.replication.is_replica() {
+            Replica::begin(db.clone(), 0)?;
+        }
+        lock(&self.replication.state).forget();
+        self.store_state(&db)
     }
 
     /// Goes back to the state before, as a primary. Nobody has written since.

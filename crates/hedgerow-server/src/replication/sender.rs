@@ -39,11 +39,13 @@ const NO_LINK_TEXT: &str = "NOMASTERLINK Can't SYNC while not connected with my 
 /// The begin of the error for a server that would hand over.
 pub(super) const REFUSED: &str = "-ERR FAILOVER: ";
 
-/// The arguments of HEDGEROW.SYNC: `version id offset [PORT port] [IP ip] [RUN run-id]
-/// [FAILOVER|FORCE]`.
+/// The arguments of HEDGEROW.SYNC: `version id offset [EARLIER id] [PORT port] [IP ip]
+/// [RUN run-id] [FAILOVER|FORCE]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     id: String,
+    /// An earlier history that is the same up to the offset.
+    earlier: Option<String>,
     offset: u64,
     port: u16,
     ip: String,
@@ -70,6 +72,7 @@ impl Request {
         let whole = |bytes: &[u8]| number::integer(bytes).and_then(|it| u64::try_from(it).ok());
         let mut request = Request {
             id: text(id),
+            earlier: None,
             offset: whole(offset).ok_or_else(wrong)?,
             port: 0,
             ip: String::new(),
@@ -88,6 +91,10 @@ impl Request {
                 }
                 [b"IP", ip, behind @ ..] if !text(ip).contains(char::is_whitespace) => {
                     request.ip = text(ip);
+                    behind
+                }
+                [b"EARLIER", id, behind @ ..] => {
+                    request.earlier = Some(text(id));
                     behind
                 }
                 [b"RUN", run_id, behind @ ..] => {
@@ -217,7 +224,8 @@ fn answer(server: &Server, db: &Db, request: &Request) -> hedgerow::Result<Answe
     server.keep_log(db)?;
     let offset = server.offset()?;
     let state = lock(&replication.state).clone();
-    let shares = state.shares(&request.id, request.offset);
+    let mut ids = [&request.id].into_iter().chain(&request.earlier);
+    let shares = ids.any(|id| state.shares(id, request.offset));
     if shares && request.offset <= offset {
         let feed = Feed::behind(db, &state.eras, request.offset)?;
         let unpassable = replication.unpassable.load(Ordering::Acquire);

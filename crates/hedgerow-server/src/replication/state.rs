@@ -112,12 +112,23 @@ impl State {
         self.id == id || earlier.any(|it| it.0 == id && offset <= it.1)
     }
 
-    /// The id of the oldest history that is the same up to this offset. Others know it longest.
-    pub(crate) fn oldest_id_at(&self, offset: u64) -> &str {
+    /// The id of the oldest earlier history that is the same up to this offset, if there is one.
+    pub(crate) fn oldest_at(&self, offset: u64) -> Option<&str> {
         let mut earlier = self.earlier.iter();
-        earlier
-            .find(|it| offset <= it.1)
-            .map_or(&self.id, |it| &it.0)
+        let oldest = earlier.find(|it| offset <= it.1);
+        oldest.map(|it| it.0.as_str())
+    }
+
+    /// Forgets all histories and eras: nobody is known to have the same data, and the engine may
+    /// give numbers again.
+    pub(crate) fn forget(&mut self) {
+        let follows = self.primary.is_some();
+        *self = State {
+            primary: self.primary.take(),
+            configured: self.configured.take(),
+            ..State::new()
+        };
+        self.eras[0].follows = follows;
     }
 
     /// Begins to follow a primary. The server has everything up to `offset`, and its engine that
@@ -133,9 +144,10 @@ impl State {
         self.primary = Some(primary);
     }
 
-    /// A new history begins at the offset, in which the server is a primary.
-    pub(crate) fn lead(&mut self, (number, offset): (u64, u64)) {
-        self.begin_history(new_id(), offset);
+    /// A new history begins, in which the server is a primary. It shares the one before up to an
+    /// offset, and goes on behind a number of the engine at an offset.
+    pub(crate) fn lead(&mut self, shared: u64, (number, offset): (u64, u64)) {
+        self.begin_history(new_id(), shared);
         self.primary = None;
         self.begin_era(Era {
             number,
@@ -153,6 +165,8 @@ impl State {
 
     fn begin_history(&mut self, id: String, offset: u64) {
         let before = std::mem::replace(&mut self.id, id);
+        // It may come back to a history that it has left.
+        self.earlier.retain(|it| it.0 != self.id);
         self.earlier.push((before, offset));
         let surplus = self.earlier.len().saturating_sub(REMEMBERED_MAX);
         self.earlier.drain(..surplus);
@@ -240,7 +254,7 @@ mod tests {
         state.follow(primary(), (1_000, 1_000));
         assert_eq!(state.offset_at(1_100), None);
         state.continue_in(&"b".repeat(40), 1_000);
-        state.lead((1_400, 5_210));
+        state.lead(5_210, (1_400, 5_210));
         assert_eq!(state.offset_at(1_600), Some(5_410));
         let second = "b".repeat(40);
         assert_eq!(
@@ -250,9 +264,10 @@ mod tests {
         assert!(state.shares(&second, 5_210) && !state.shares(&second, 5_211));
         assert!(state.shares(&first, 1_000) && !state.shares(&first, 1_001));
         assert!(state.shares(&state.id, u64::MAX));
-        let oldest = |offset| state.oldest_id_at(offset);
-        assert_eq!([oldest(1_000), oldest(5_210)], [&first, &second]);
-        assert_eq!(oldest(5_211), state.id);
+        let oldest = |offset| state.oldest_at(offset);
+        assert_eq!(oldest(1_000), Some(first.as_str()));
+        assert_eq!(oldest(5_210), Some(second.as_str()));
+        assert_eq!(oldest(5_211), None);
         let era = |number| era_of(&state.eras, number).map(|era| era.number);
         assert_eq!(
             [era(1_000), era(1_001), era(1_401)],
@@ -261,10 +276,24 @@ mod tests {
     }
 
     #[test]
+    fn a_history_that_was_left_is_not_an_earlier_one_behind_a_return() {
+        let mut state = State::new();
+        let (first, other) = (state.id.clone(), "b".repeat(40));
+        state.continue_in(&other, 500);
+        state.continue_in(&first, 600);
+        assert_eq!(state.earlier, [(other, 600)]);
+        state.follow(primary(), (700, 700));
+        state.forget();
+        assert!(!state.shares(&first, 0) && state.earlier.is_empty());
+        assert_eq!((state.primary, state.eras.len()), (Some(primary()), 1));
+        assert!(state.eras[0].follows && state.eras[0].number == 0);
+    }
+
+    #[test]
     fn what_is_stored_is_read_again() {
         let mut state = State::new();
         state.follow(primary(), (5, 5));
-        state.lead((9, 7));
+        state.lead(7, (9, 7));
         state.configured = Primary::parse("::1 7000");
         assert_eq!(state.configured.as_ref().unwrap().host, "::1");
         assert_eq!(State::decode(state.encode().as_bytes()).unwrap(), state);
@@ -280,7 +309,7 @@ mod tests {
         }
         for _ in 0..100 {
             state.follow(primary(), (9, 7));
-            state.lead((9, 7));
+            state.lead(7, (9, 7));
         }
         assert_eq!(state.eras.len(), REMEMBERED_MAX);
         assert_eq!(state.earlier.len(), REMEMBERED_MAX);

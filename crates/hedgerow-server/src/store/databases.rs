@@ -95,7 +95,7 @@ struct Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Whole,
-    /// The primary may be about to use the last keyspaces, which no database has yet.
+    /// Those of a replica. The last keyspaces may be of a database that is not in the map yet.
     OfReplica,
     /// A repair may have lost the map and the bound of versions, or found older ones.
     Repaired,
@@ -114,17 +114,14 @@ impl Databases {
                 seed
             }
         };
-        let mut generations = stored_map(&server)?.unwrap_or_default();
-        let mut versions = number(VERSIONS)?.unwrap_or(1);
-        match found {
-            Found::Whole => remove_unused(db, &generations)?,
-            Found::OfReplica => {}
-            Found::Repaired => {
-                generations = repaired_map(db, &server)?;
-                // No process has counted so far: that would be a million versions each second.
-                versions = versions.max(clock::unix_micros());
-            }
+        if found == Found::Repaired {
+            restore(db, &server)?;
         }
+        let generations = stored_map(&server)?.unwrap_or_default();
+        if found == Found::Whole {
+            remove_unused(db, &generations)?;
+        }
+        let versions = number(VERSIONS)?.unwrap_or(1);
         let mut map: Map = Default::default();
         for (database, generation) in map.iter_mut().zip(generations) {
             if let Some(generation) = generation {
@@ -135,7 +132,7 @@ impl Databases {
             db: db.clone(),
             map: ArcSwap::from_pointee(map),
             changing: Mutex::new(Change {
-                // The version is above every generation that was ever used.
+                // The version is above every generation that was used.
                 next_generation: versions,
                 flushed: Vec::new(),
                 may_have_unused: found == Found::OfReplica,
@@ -285,6 +282,11 @@ impl Databases {
         Ok(())
     }
 
+    /// Restores what a repair may have lost. Takes effect with [`Databases::reload`].
+    pub(crate) fn restore(&self) -> Result<()> {
+        restore(&self.db, &self.server)
+    }
+
     /// Removes the keyspaces of flushed databases that nobody reads any more. A replica leaves the
     /// entry of their number of keys to its primary.
     pub(crate) fn drop_flushed(&self, is_replica: bool) -> Result<()> {
@@ -310,6 +312,9 @@ impl Databases {
             .into_iter()
             .flatten()
             .try_for_each(|name| self.db.drop_keyspace(&name));
+        if dropped.is_err() {
+            self.change().may_have_unused = true;
+        }
         result.and(dropped)
     }
 
@@ -389,25 +394,27 @@ fn stored_map(server: &Keyspace) -> Result<Option<Generations>> {
     stored.map(|stored| decode_map(&stored)).transpose()
 }
 
-/// The map of a database that was repaired. If it is lost, databases have numbers in the order in
-/// which they were made, as if none was skipped or flushed.
-fn repaired_map(db: &Db, server: &Keyspace) -> Result<Generations> {
-    if let Some(stored) = stored_map(server)? {
-        return Ok(stored);
-    }
+/// Restores the map and the bound of versions behind a repair. If the map is lost, databases have
+/// numbers in the order in which they were made, as if none was skipped or flushed. The bound goes
+/// on at the clock: no server makes a version each microsecond.
+fn restore(db: &Db, server: &Keyspace) -> Result<()> {
     let names = db.keyspaces();
     let made: BTreeSet<u64> = names
         .iter()
         .filter_map(|name| Some(generation_of(name)?.1))
         .collect();
-    let mut generations = Generations::default();
-    for (generation, made) in generations.iter_mut().zip(&made) {
-        *generation = Some(*made);
-    }
-    if !made.is_empty() {
+    if stored_map(server)?.is_none() && !made.is_empty() {
+        let mut generations = Generations::default();
+        for (generation, made) in generations.iter_mut().zip(&made) {
+            *generation = Some(*made);
+        }
         server.put(MAP, encode_map(&generations))?;
     }
-    Ok(generations)
+    let stored = server.get(VERSIONS)?;
+    let stored = stored.map_or(Ok(1), |it| number(&it))?;
+    let versions = made.last().map_or(1, |it| it + 1);
+    let versions = versions.max(stored).max(clock::unix_micros());
+    server.put(VERSIONS, versions.to_be_bytes())
 }
 
 /// The generation of the database that has a keyspace of this name, and the letter.

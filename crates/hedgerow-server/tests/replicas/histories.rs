@@ -1,6 +1,11 @@
 //! Servers that come into another history: of the same data, without a copy; of other data, with
 //! one.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "damages databases that are not open"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -171,14 +176,17 @@ impl Group {
         (self.primary + self.random.usize(1..count)) % count
     }
 
-    /// Damages the log, and maybe the manifest, and repairs the database.
+    /// Damages the log or a table, and maybe the manifest, and repairs the database.
     fn repair(&mut self, at: usize) {
         let dir = self.servers.dir_of(at);
         self.servers.end_one(at);
         if self.random.u8(..4) == 0 {
             std::fs::remove_file(dir.join("MANIFEST")).unwrap();
         }
-        for file in std::fs::read_dir(dir.join("log")).unwrap() {
+        let part = if self.random.bool() { "log" } else { "tables" };
+        let mut files: Vec<_> = std::fs::read_dir(dir.join(part)).unwrap().collect();
+        self.random.shuffle(&mut files);
+        for file in files.into_iter().take(2) {
             let path = file.unwrap().path();
             let mut bytes = std::fs::read(&path).unwrap();
             let place = self.random.usize(..bytes.len().min(16 << 10));
@@ -189,6 +197,10 @@ impl Group {
             std::fs::write(&path, bytes).unwrap();
         }
         repair(&dir).unwrap();
+    }
+
+    fn begin_again(&mut self, at: usize) {
+        self.servers.end_one(at);
         self.servers.begin_again(at);
     }
 
@@ -202,10 +214,7 @@ impl Group {
                 self.primary = self.other();
                 self.servers.call(self.primary, "REPLICAOF NO ONE");
             }
-            Event::BegunAgain => {
-                self.servers.end_one(primary);
-                self.servers.begin_again(primary);
-            }
+            Event::BegunAgain => self.begin_again(primary),
             Event::ReplicaBegunAgain => {
                 let replica = self.other();
                 self.servers.end_one(replica);
@@ -229,11 +238,17 @@ impl Group {
             Event::Restored => {}
             Event::Repaired => {
                 self.repair(primary);
+                self.servers.begin_again(primary);
                 self.servers.call(primary, "REPLICAOF NO ONE");
             }
             Event::ReplicaRepaired => {
                 let replica = self.other();
                 self.repair(replica);
+                if self.random.bool() {
+                    // It finds nobody until it is told of another address.
+                    self.begin_again(primary);
+                }
+                self.servers.begin_again(replica);
             }
         }
     }
@@ -253,7 +268,6 @@ impl Group {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the options of a run")]
 fn replicas_end_equal_whatever_happens_to_their_primary() {
     let number = |name, default| std::env::var(name).map_or(default, |it| it.parse().unwrap());
     let seed = number("HEDGEROW_SEED", SEED);

@@ -1,4 +1,5 @@
-//! The storage of an open database, whose names of files are used until the database is closed.
+//! The storage of an open database, which opens and changes files by their names until it is
+//! closed.
 //!
 //! A call may still run while its database is closed, and after that. Whoever opens the directory
 //! next gives files the same numbers again. So a late call must not create, rename or remove any,
@@ -157,7 +158,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn an_open_file_is_read_and_no_name_is_used_when_the_names_are_closed() {
+    fn an_open_file_is_read_and_none_is_opened_or_changed_behind_the_close() {
         let disk = SimStorage::new(1);
         let names = Names::new(Arc::new(disk));
         let [dir, file] = ["/d", "/d/file"].map(Path::new);
