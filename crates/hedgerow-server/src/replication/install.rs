@@ -18,15 +18,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hedgerow::{Db, Durability, Error, ErrorKind, Layout, Result};
+use hedgerow::{Db, Error, ErrorKind, Result};
 use hedgerow_copies::backup::Progress;
-use hedgerow_copies::replica::{OWN_KEYSPACE, Replica};
+use hedgerow_copies::replica::Replica;
 use hedgerow_copies::transfer;
 use tokio::runtime::Handle;
 
 use super::state::{Era, Primary, State};
 use super::{
-    FOLLOWED, LOADING, Replication, SENDING, STATE, retention, stored_offset, stored_state,
+    FOLLOWED, LOADING, Replication, SENDING, retention, store, stored_offset, stored_state,
 };
 use crate::client::lock;
 use crate::clock;
@@ -101,7 +101,11 @@ fn prepare(server: &Server, copy: &Received, (id, primary): (&str, &Primary)) ->
         )
     })?;
     let offset = match of_primary.offset_at(copy.0) {
-        Some(offset) => offset,
+        Some(offset) => {
+            Replica::begin(db.clone(), offset)?;
+            offset
+        }
+        // That of a replica, which may have a part of a load.
         None => stored_offset(&db)?,
     };
     retention::begin_in_copy(&db, Replication::log_bytes(server))?;
@@ -119,9 +123,7 @@ fn prepare(server: &Server, copy: &Received, (id, primary): (&str, &Primary)) ->
         primary: Some(primary.clone()),
         configured,
     };
-    Replica::begin(db.clone(), offset)?;
-    let own = db.keyspace(OWN_KEYSPACE, Layout::sorted())?;
-    own.put_with(STATE, state.encode(), Durability::Synced)?;
+    store(&db, &state)?;
     db.close()?;
     Ok(state)
 }

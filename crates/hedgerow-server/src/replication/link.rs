@@ -47,8 +47,6 @@ pub(super) struct Status {
     needs_copy: AtomicBool,
     /// The reason why the link is down.
     pub(super) error: Mutex<String>,
-    /// Something was applied, and those who depend on it were not told.
-    is_untold: AtomicBool,
     asks: Asks,
     /// The other server is asked to become the primary, until it has, and this is stored.
     pub(super) hands_over: AtomicBool,
@@ -123,8 +121,6 @@ impl Link {
             received_bytes: AtomicU64::new(0),
             needs_copy: AtomicBool::new(false),
             error: Mutex::default(),
-            // The link before may have failed to tell.
-            is_untold: AtomicBool::new(true),
             asks,
             hands_over: AtomicBool::new(asks != Asks::Nothing),
             was_asked: AtomicBool::new(false),
@@ -249,9 +245,10 @@ impl Followed<'_> {
         self.status.enter(UP);
         let db = self.server.db();
         let mut replica = Replica::open(db.clone(), 0)?;
-        if self.status.is_untold.load(Ordering::Acquire) {
+        let is_untold = &self.server.replication.is_untold;
+        if is_untold.load(Ordering::Acquire) {
             Changed::everything(self.server).tell()?;
-            self.status.is_untold.store(false, Ordering::Release);
+            is_untold.store(false, Ordering::Release);
         }
         let mut durable = Durable::new(self.server, &db, replica.position());
         durable.acknowledge(wire, &replica)?;
@@ -448,7 +445,8 @@ impl Followed<'_> {
         let applied = replica.apply(&mut joined, |change| changed.note(change));
         // Also what was applied before an error is told.
         changed.tell().inspect_err(|_| {
-            self.status.is_untold.store(true, Ordering::Release);
+            let is_untold = &self.server.replication.is_untold;
+            is_untold.store(true, Ordering::Release);
         })?;
         applied.map(drop).inspect_err(|error| {
             if matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Gap { .. }) {

@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hedgerow::{Builder, Db, Durability, Layout, Result};
-use hedgerow_copies::replica::{OWN_KEYSPACE, POSITION};
+use hedgerow_copies::replica::{OWN_KEYSPACE, POSITION, Replica};
 
 use crate::client::lock;
 use crate::clock;
@@ -95,8 +95,8 @@ pub(crate) struct Replication {
     epoch: AtomicU64,
     /// The number of a commit of the engine that cannot be passed on. Replicas before it copy.
     unpassable: AtomicU64,
-    /// The last number of the engine before this process wrote anything.
-    found: u64,
+    /// Something was applied, and those who depend on it were not told.
+    is_untold: AtomicBool,
     pub(crate) replicas: Replicas,
     link: Mutex<Option<Link>>,
     failover: Mutex<failover::State>,
@@ -122,18 +122,22 @@ struct Counts {
 }
 
 impl Replication {
-    /// Reads the stored state, before anything is written. `builder` opens a database at `dir`.
+    /// Goes on from the stored state. Nothing was written to the database since it was opened.
+    /// `builder` opens a database at `dir`.
     ///
     /// # Errors
-    /// `Corruption` of the state.
+    /// `Corruption` of the state; those of writing it.
     pub(crate) fn open(
         db: &Db,
         (builder, dir, memory_budget): (Builder, PathBuf, u64),
     ) -> Result<Replication> {
+        let is_followed = retention::is_on(db)?;
         let stored = stored_state(db)?;
+        let stored = stored.map(|state| begin(db, state, is_followed));
+        let stored = stored.transpose()?;
         let is_replica = stored.as_ref().is_some_and(|it| it.primary.is_some());
         let flag = |is_set, flag| if is_set { flag } else { 0 };
-        let followed = flag(retention::is_on(db)?, FOLLOWED);
+        let followed = flag(is_followed, FOLLOWED);
         Ok(Replication {
             flags: AtomicU8::new(flag(is_replica, READ_ONLY) | followed),
             is_stored: AtomicBool::new(stored.is_some()),
@@ -141,7 +145,7 @@ impl Replication {
             changing: tokio::sync::Mutex::default(),
             epoch: AtomicU64::new(0),
             unpassable: AtomicU64::new(0),
-            found: db.snapshot()?.number(),
+            is_untold: AtomicBool::new(false),
             replicas: Replicas::new(),
             link: Mutex::default(),
             failover: Mutex::default(),
@@ -304,9 +308,8 @@ impl Server {
 
     /// Stores the state, durably.
     fn store_state(&self, db: &Db) -> Result<()> {
-        let state = lock(&self.replication.state).encode();
-        let own = db.keyspace(OWN_KEYSPACE, Layout::sorted())?;
-        own.put_with(STATE, state, Durability::Synced)?;
+        let state = lock(&self.replication.state).clone();
+        store(db, &state)?;
         self.replication.is_stored.store(true, Ordering::Release);
         Ok(())
     }
@@ -340,6 +343,33 @@ impl Server {
             left -= 1;
         }
     }
+}
+
+/// Begins with a state that an earlier process has stored.
+///
+/// A primary begins a new history: its data may be an older copy, and replicas may be ahead of it in
+/// the old one. A server whose log is not kept for replicas forgets its history. Then it was
+/// repaired, and any commit may be lost, so nothing tells what it and others have in common.
+fn begin(db: &Db, mut state: State, is_followed: bool) -> Result<State> {
+    let number = db.snapshot()?.number();
+    match state.offset_at(number) {
+        _ if !is_followed => {
+            if state.primary.is_some() {
+                Replica::begin(db.clone(), 0)?;
+            }
+            state.forget();
+        }
+        // The commit that stores the state has a number, and is no part of the history.
+        Some(offset) => state.lead((number + 1, offset)),
+        None => return Ok(state),
+    }
+    store(db, &state)?;
+    Ok(state)
+}
+
+fn store(db: &Db, state: &State) -> Result<()> {
+    let own = db.keyspace(OWN_KEYSPACE, Layout::sorted())?;
+    own.put_with(STATE, state.encode(), Durability::Synced)
 }
 
 fn stored_state(db: &Db) -> Result<Option<State>> {

@@ -35,10 +35,6 @@ pub(crate) async fn start(server: &Arc<Server>, configured: Option<&str>) -> Res
         })
     });
     let configured = configured.transpose()?;
-    let is_stored = server.replication.is_stored.load(Ordering::Acquire);
-    if is_stored && !server.replication.is_followed() {
-        tokio::task::block_in_place(|| server.forget_history())?;
-    }
     let is_new = {
         let mut state = lock(&server.replication.state);
         let is_new = configured.is_some() && state.configured != configured;
@@ -52,8 +48,6 @@ pub(crate) async fn start(server: &Arc<Server>, configured: Option<&str>) -> Res
     } else if server.replication.is_replica() {
         server.tell_role();
         server.start_link();
-    } else if is_stored {
-        tokio::task::block_in_place(|| server.begin_history())?;
     }
     Ok(())
 }
@@ -136,7 +130,10 @@ impl Server {
     /// a primary.
     pub(super) fn store_position(&self, offset: u64) -> Result<()> {
         let db = self.db();
-        Replica::begin(db.clone(), offset)?;
+        // One that is right may be within a load, of which parts were applied.
+        if stored_offset(&db)? != offset {
+            Replica::begin(db.clone(), offset)?;
+        }
         let was_stored = self.replication.is_stored.load(Ordering::Acquire);
         self.keep_log(&db)?;
         match was_stored {
@@ -170,7 +167,7 @@ impl Server {
         let number = db.snapshot()?.number();
         {
             let mut state = lock(&self.replication.state);
-            state.lead(replica.position(), (number, replica.position()));
+            state.lead((number, replica.position()));
             if replica.is_within_load() {
                 // Others have other parts of the load.
                 state.earlier.clear();
@@ -181,37 +178,12 @@ impl Server {
             self.databases().restore()?;
         }
         self.databases().reload()?;
-        load_libraries(self)?;
+        // Those that were loaded before stay. An error must not keep the server from leading.
+        let _ = load_libraries(self);
+        if replica.is_within_load() {
+            Replica::begin(db.clone(), replica.position())?;
+        }
         self.keep_log(&db)?;
-        self.store_state(&db)
-    }
-
-    /// Begins a new history with the data that a primary finds when it begins. This may be an
-    /// older copy, and replicas may be ahead of it in the old history.
-    fn begin_history(&self) -> Result<()> {
-        let (db, replication) = (self.db(), &self.replication);
-        let number = db.snapshot()?.number();
-        {
-            let mut state = lock(&replication.state);
-            let offsets = state
-                .offset_at(replication.found)
-                .zip(state.offset_at(number));
-            if let Some((shared, offset)) = offsets {
-                // The commit that stores the state has a number, and is no part of the history.
-                state.lead(shared, (number + 1, offset));
-            }
-        }
-        self.store_state(&db)
-    }
-
-    /// Forgets the history. The log of replicas is not kept behind a repair, which may have lost
-    /// any commit. So nothing tells what this server and others have in common.
-    fn forget_history(&self) -> Result<()> {
-        let db = self.db();
-        if self.replication.is_replica() {
-            Replica::begin(db.clone(), 0)?;
-        }
-        lock(&self.replication.state).forget();
         self.store_state(&db)
     }
 

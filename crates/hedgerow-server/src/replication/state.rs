@@ -144,10 +144,9 @@ impl State {
         self.primary = Some(primary);
     }
 
-    /// A new history begins, in which the server is a primary. It shares the one before up to an
-    /// offset, and goes on behind a number of the engine at an offset.
-    pub(crate) fn lead(&mut self, shared: u64, (number, offset): (u64, u64)) {
-        self.begin_history(new_id(), shared);
+    /// A new history begins at the offset, in which the server is a primary.
+    pub(crate) fn lead(&mut self, (number, offset): (u64, u64)) {
+        self.begin_history(new_id(), offset);
         self.primary = None;
         self.begin_era(Era {
             number,
@@ -254,7 +253,7 @@ mod tests {
         state.follow(primary(), (1_000, 1_000));
         assert_eq!(state.offset_at(1_100), None);
         state.continue_in(&"b".repeat(40), 1_000);
-        state.lead(5_210, (1_400, 5_210));
+        state.lead((1_400, 5_210));
         assert_eq!(state.offset_at(1_600), Some(5_410));
         let second = "b".repeat(40);
         assert_eq!(
@@ -293,7 +292,7 @@ mod tests {
     fn what_is_stored_is_read_again() {
         let mut state = State::new();
         state.follow(primary(), (5, 5));
-        state.lead(7, (9, 7));
+        state.lead((9, 7));
         state.configured = Primary::parse("::1 7000");
         assert_eq!(state.configured.as_ref().unwrap().host, "::1");
         assert_eq!(State::decode(state.encode().as_bytes()).unwrap(), state);
@@ -309,7 +308,7 @@ mod tests {
         }
         for _ in 0..100 {
             state.follow(primary(), (9, 7));
-            state.lead(7, (9, 7));
+            state.lead((9, 7));
         }
         assert_eq!(state.eras.len(), REMEMBERED_MAX);
         assert_eq!(state.earlier.len(), REMEMBERED_MAX);
