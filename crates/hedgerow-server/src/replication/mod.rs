@@ -347,9 +347,9 @@ impl Server {
 
 /// Begins with a state that an earlier process has stored.
 ///
-/// A primary begins a new history: its data may be an older copy, and replicas may be ahead of it in
-/// the old one. A server whose log is not kept for replicas forgets its history. Then it was
-/// repaired, and any commit may be lost, so nothing tells what it and others have in common.
+/// A primary begins a new history: its data may be an older copy, and replicas may be ahead of it
+/// in the old one. A server whose log is not kept for replicas forgets its history. It was repaired
+/// then, and any commit may be lost. So nothing tells what it and others have in common.
 fn begin(db: &Db, mut state: State, is_followed: bool) -> Result<State> {
     let number = db.snapshot()?.number();
     match state.offset_at(number) {
