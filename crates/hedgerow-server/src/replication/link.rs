@@ -382,6 +382,14 @@ impl Followed<'_> {
     /// Stores what has changed. The position is left alone if it is right: it may be within a load.
     fn continue_in(&self, id: &str, offset: u64) -> hedgerow::Result<()> {
         let db = self.server.db();
+        let is_other = id != self.server.replication.id();
+        if is_other && Replica::open(db.clone(), 0)?.is_within_load() {
+            self.status.needs_copy.store(true, Ordering::Release);
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "expected to continue a load that was begun, found a history that may lack it",
+            ));
+        }
         let position = stored_offset(&db)?;
         let before = {
             let mut state = lock(&self.server.replication.state);

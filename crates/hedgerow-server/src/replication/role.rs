@@ -180,9 +180,6 @@ impl Server {
         self.databases().reload()?;
         // Those that were loaded before stay. An error must not keep the server from leading.
         let _ = load_libraries(self);
-        if replica.is_within_load() {
-            Replica::begin(db.clone(), replica.position())?;
-        }
         self.keep_log(&db)?;
         self.store_state(&db)
     }

@@ -212,6 +212,13 @@ async fn take_over(server: &Arc<Server>, request: &Request) -> Result<(), Reply>
         let wanted = request.offset;
         return refused(&format!("expected offset {wanted}, found {offset}"));
     }
+    let is_within_load = tokio::task::block_in_place(|| {
+        let replica = hedgerow_copies::replica::Replica::open(server.db(), 0)?;
+        Ok(replica.is_within_load())
+    });
+    if is_within_load.map_err(|error: Error| engine_error(&error))? {
+        return refused("expected whole commits, found a part of a load");
+    }
     let led = server.lead().await;
     led.map_err(|error| engine_error(&error))
 }
