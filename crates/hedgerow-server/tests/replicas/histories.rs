@@ -115,6 +115,41 @@ fn a_load_with_operands_reaches_a_replica_of_a_replica() {
     servers.end();
 }
 
+/// A replica that has a part of a load with operands. Another history may lack the load.
+#[test]
+fn a_replica_within_a_load_does_not_lead_and_leaves_its_history_by_a_copy() {
+    let mut servers = Servers::begin(3);
+    servers.call(0, "SET k 1");
+    (1..3).for_each(|replica| servers.until_equal(0, replica));
+    servers.end_one(1);
+    let db = Db::open(servers.dir_of(1)).unwrap();
+    let own = db.existing_keyspace("hedgerow.replica").unwrap();
+    own.put("loaded", 7u64.to_le_bytes()).unwrap();
+    db.close().unwrap();
+    servers.begin_again(1);
+    servers.until_equal(0, 1);
+    let address = servers.address(1);
+    let words = format!(
+        "FAILOVER TO {} {} FORCE TIMEOUT 1000",
+        address.ip(),
+        address.port()
+    );
+    servers.call(0, &words);
+    until("a refusal", || {
+        servers.fact(0, "master_failover_state") == "no-failover"
+    });
+    assert_eq!(servers.fact(0, "role"), "master");
+    servers.call(2, "REPLICAOF NO ONE");
+    servers.call(2, "SET k 2");
+    servers.follow(1, 2);
+    servers.assert_equal(2, 1);
+    assert_eq!(servers.fact(2, "sync_full"), "1");
+    // The copy has no part of a load: it may lead.
+    servers.hand_over(2, 1);
+    servers.assert_equal(1, 2);
+    servers.end();
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Written,
