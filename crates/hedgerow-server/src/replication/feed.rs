@@ -33,14 +33,23 @@ pub(crate) struct Feed {
 impl Feed {
     /// The commits behind an offset. `None` if they are not kept, or the place is not known: then
     /// the replica needs a whole copy.
-    /// Cost: reads the log from the beginning of the era, if the server was a replica in it.
+    /// Cost: reads the log from the beginning of the era, if the server was a replica in it, or in
+    /// the era before that ended at this offset.
     pub(crate) fn behind(db: &Db, eras: &[Era], offset: u64) -> Result<Option<Feed>> {
-        let Some(era) = eras.iter().rev().find(|era| era.offset <= offset) else {
+        let Some(at) = eras.iter().rposition(|era| era.offset <= offset) else {
             return Ok(None);
         };
+        let era = &eras[at];
         let number = match era.follows {
             false => Some(era.number + (offset - era.offset)),
             true => number_at(db, eras, (era, offset))?,
+        };
+        // A load that was applied before the end of the era before, and whose offset was not stored
+        // any more, comes behind the last commit that had one.
+        let before = eras[..at].last();
+        let number = match before.filter(|it| it.follows && era.offset == offset) {
+            Some(before) => number_at(db, eras, (before, offset))?.or(number),
+            None => number,
         };
         let Some(number) = number else {
             return Ok(None);

@@ -81,6 +81,15 @@ fn a_primary_that_was_begun_again_is_followed_without_a_copy() {
     servers.end();
 }
 
+/// The entries of a keyspace of a server that has ended.
+fn entries(dir: &Path, keyspace: &str) -> u64 {
+    let db = Db::open(dir).unwrap();
+    let keyspace = db.existing_keyspace(keyspace).unwrap();
+    let count = keyspace.scan::<&[u8]>(..).unwrap().count();
+    db.close().unwrap();
+    count as u64
+}
+
 /// A commit of a load with operands comes in parts, which a replica in the middle does not pass on.
 #[test]
 fn a_load_with_operands_reaches_a_replica_of_a_replica() {
@@ -108,10 +117,31 @@ fn a_load_with_operands_reaches_a_replica_of_a_replica() {
     assert_eq!(servers.syncs(0), counts(0, 1));
     assert_eq!(servers.fact(1, "sync_full"), "2");
     servers.end_one(2);
-    let db = Db::open(servers.dir_of(2)).unwrap();
-    let counters = db.existing_keyspace("counters").unwrap();
-    assert_eq!(counters.scan::<&[u8]>(..).unwrap().count() as u64, OPERANDS);
+    assert_eq!(entries(&servers.dir_of(2), "counters"), OPERANDS);
+    servers.end();
+}
+
+/// A load is durable before the position behind it. A power cut may leave the one without the other.
+#[test]
+fn a_load_without_its_position_is_passed_on_behind_a_promotion() {
+    let mut servers = Servers::begin(3);
+    servers.call(0, "SET k 1");
+    (1..3).for_each(|replica| servers.until_equal(0, replica));
+    servers.end_one(0);
+    servers.end_one(1);
+    let db = Db::open(servers.dir_of(1)).unwrap();
+    let loaded = db.keyspace("loaded", Layout::sorted()).unwrap();
+    let puts = (0..100u64).map(|key| Ok::<_, Error>((key.to_be_bytes(), LoadOp::Put([1]))));
+    loaded.bulk_load_ops(puts).unwrap();
     db.close().unwrap();
+    servers.begin_again(1);
+    servers.call(1, "REPLICAOF NO ONE");
+    servers.follow(2, 1);
+    servers.call(1, "SET k 2");
+    servers.assert_equal(1, 2);
+    assert_eq!(servers.syncs(1), counts(0, 1));
+    servers.end_one(2);
+    assert_eq!(entries(&servers.dir_of(2), "loaded"), 100);
     servers.end();
 }
 
