@@ -121,7 +121,7 @@ fn a_load_with_operands_reaches_a_replica_of_a_replica() {
     servers.end();
 }
 
-/// A load is durable before the position behind it. A power cut may leave the one without the other.
+/// A load is durable before the position behind it. A power cut may leave one without the other.
 #[test]
 fn a_load_without_its_position_is_passed_on_behind_a_promotion() {
     let mut servers = Servers::begin(3);
