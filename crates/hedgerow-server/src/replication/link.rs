@@ -287,10 +287,8 @@ impl Followed<'_> {
             wire.send(words).map_err(&failed)?;
             let line = wire.line().map_err(&failed)?;
             if line != "+OK" {
-                if !self.status.was_asked.load(Ordering::Acquire) {
-                    self.note_refusal(&line);
-                }
-                return Err(unexpected(&line));
+                let was_asked = self.status.was_asked.load(Ordering::Acquire);
+                return Err(self.refused(&line, was_asked));
             }
         }
         let hands_over = self.status.hands_over.load(Ordering::Acquire);
@@ -310,13 +308,7 @@ impl Followed<'_> {
         let answer = match parts[..] {
             ["+CONTINUE", id, offset] => Answer::Continue(id.to_owned(), number(offset)?),
             ["+COPY", id] => Answer::Copy(id.to_owned()),
-            _ => {
-                // An error that is about something else tells nothing of the questions before.
-                if !was_asked || line.starts_with(REFUSED) {
-                    self.note_refusal(&line);
-                }
-                return Err(unexpected(&line));
-            }
+            _ => return Err(self.refused(&line, was_asked)),
         };
         if hands_over {
             // The other server leads now. This one is its replica, also after a restart.
@@ -326,11 +318,14 @@ impl Followed<'_> {
         Ok(answer)
     }
 
-    /// Notes that a server that is to take over does not.
-    fn note_refusal(&self, line: &str) {
-        if line.starts_with('-') && self.status.hands_over.load(Ordering::Acquire) {
+    /// The error for an answer that is none. A server that is to take over has refused by it. If it
+    /// was asked before, an error that is about something else tells nothing of that.
+    fn refused(&self, line: &str, was_asked: bool) -> Error {
+        let is_refusal = line.starts_with('-') && !was_asked || line.starts_with(REFUSED);
+        if is_refusal && self.status.hands_over.load(Ordering::Acquire) {
             self.status.is_refused.store(true, Ordering::Release);
         }
+        unexpected(line)
     }
 
     /// The words of HEDGEROW.SYNC.

@@ -104,10 +104,8 @@ pub(crate) enum Found {
 impl Databases {
     pub(crate) fn open(db: &Db, found: Found) -> Result<Databases> {
         let server = db.keyspace(SERVER, Layout::sorted().merge_operator(OPERATOR))?;
-        let number = |key| server.get(key)?.map(|it| number(&it)).transpose();
-        let read: Result<Option<u64>> = number(SEED);
-        let seed = match read? {
-            Some(seed) => seed,
+        let seed = match server.get(SEED)? {
+            Some(stored) => number(&stored)?,
             None => {
                 let seed = fastrand::u64(..);
                 server.put(SEED, seed.to_be_bytes())?;
@@ -121,7 +119,7 @@ impl Databases {
         if found == Found::Whole {
             remove_unused(db, &generations)?;
         }
-        let versions = number(VERSIONS)?.unwrap_or(1);
+        let versions = stored_versions(&server)?;
         let mut map: Map = Default::default();
         for (database, generation) in map.iter_mut().zip(generations) {
             if let Some(generation) = generation {
@@ -274,8 +272,7 @@ impl Databases {
         change.may_have_unused = true;
         drop(before);
         self.map.store(Arc::new(map));
-        let versions = self.server.get(VERSIONS)?;
-        let versions = versions.map_or(Ok(1), |it| number(&it))?;
+        let versions = stored_versions(&self.server)?;
         change.next_generation = change.next_generation.max(versions);
         self.versions.fetch_max(versions, Ordering::Relaxed);
         self.versions_end.fetch_max(versions, Ordering::Release);
@@ -394,6 +391,12 @@ fn stored_map(server: &Keyspace) -> Result<Option<Generations>> {
     stored.map(|stored| decode_map(&stored)).transpose()
 }
 
+/// The bound of versions.
+fn stored_versions(server: &Keyspace) -> Result<u64> {
+    let stored = server.get(VERSIONS)?;
+    stored.map_or(Ok(1), |it| number(&it))
+}
+
 /// Restores the map and the bound of versions behind a repair. If the map is lost, databases have
 /// numbers in the order in which they were made, as if none was skipped or flushed. The bound goes
 /// on at the clock: no server makes a version each microsecond.
@@ -410,10 +413,9 @@ fn restore(db: &Db, server: &Keyspace) -> Result<()> {
         }
         server.put(MAP, encode_map(&generations))?;
     }
-    let stored = server.get(VERSIONS)?;
-    let stored = stored.map_or(Ok(1), |it| number(&it))?;
     let versions = made.last().map_or(1, |it| it + 1);
-    let versions = versions.max(stored).max(clock::unix_micros());
+    let versions = versions.max(stored_versions(server)?);
+    let versions = versions.max(clock::unix_micros());
     server.put(VERSIONS, versions.to_be_bytes())
 }
 

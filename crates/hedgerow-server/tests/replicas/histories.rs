@@ -16,13 +16,23 @@ use super::{Servers, counts, until};
 const SEED: u64 = 32;
 
 impl Servers {
-    fn hand_over(&mut self, primary: usize, to: usize) {
+    fn fail_over(&mut self, primary: usize, to: usize, options: &str) {
         let address = self.address(to);
-        let words = format!("FAILOVER TO {} {}", address.ip(), address.port());
-        self.call(primary, &words);
+        let (host, port) = (address.ip(), address.port());
+        self.call(primary, &format!("FAILOVER TO {host} {port}{options}"));
+    }
+
+    fn hand_over(&mut self, primary: usize, to: usize) {
+        self.fail_over(primary, to, "");
         until("a primary that has handed over", || {
             self.fact(primary, "master_link_status") == "up"
         });
+    }
+
+    /// Ends a server and begins it again.
+    fn restart(&mut self, at: usize) {
+        self.end_one(at);
+        self.begin_again(at);
     }
 
     fn dir_of(&self, at: usize) -> PathBuf {
@@ -58,8 +68,7 @@ fn a_primary_that_was_begun_again_is_followed_without_a_copy() {
     servers.until_equal(0, 1);
     servers.end_one(2);
     for value in 2..5 {
-        servers.end_one(0);
-        servers.begin_again(0);
+        servers.restart(0);
         servers.call(0, &format!("SET k {value}"));
         servers.follow(1, 0);
         servers.assert_equal(0, 1);
@@ -158,13 +167,7 @@ fn a_replica_within_a_load_does_not_lead_and_leaves_its_history_by_a_copy() {
     db.close().unwrap();
     servers.begin_again(1);
     servers.until_equal(0, 1);
-    let address = servers.address(1);
-    let words = format!(
-        "FAILOVER TO {} {} FORCE TIMEOUT 1000",
-        address.ip(),
-        address.port()
-    );
-    servers.call(0, &words);
+    servers.fail_over(0, 1, " FORCE TIMEOUT 1000");
     until("a refusal", || {
         servers.fact(0, "master_failover_state") == "no-failover"
     });
@@ -264,11 +267,6 @@ impl Group {
         repair(&dir).unwrap();
     }
 
-    fn begin_again(&mut self, at: usize) {
-        self.servers.end_one(at);
-        self.servers.begin_again(at);
-    }
-
     fn run(&mut self, event: Event) {
         let (primary, saved) = (self.primary, self.servers.dir.path().join("saved"));
         let dir = self.servers.dir_of(primary);
@@ -279,7 +277,7 @@ impl Group {
                 self.primary = self.other();
                 self.servers.call(self.primary, "REPLICAOF NO ONE");
             }
-            Event::BegunAgain => self.begin_again(primary),
+            Event::BegunAgain => self.servers.restart(primary),
             Event::ReplicaBegunAgain => {
                 let replica = self.other();
                 self.servers.end_one(replica);
@@ -311,7 +309,7 @@ impl Group {
                 self.repair(replica);
                 if self.random.bool() {
                     // It finds nobody until it is told of another address.
-                    self.begin_again(primary);
+                    self.servers.restart(primary);
                 }
                 self.servers.begin_again(replica);
             }
