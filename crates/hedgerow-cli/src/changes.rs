@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::ArgGroup;
-use hedgerow::{Commit, CommitChange, Expiry, LoadOp};
+use hedgerow::{Builder, Commit, CommitChange, Expiry, LoadOp};
 use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
@@ -59,7 +59,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let builder = arguments.database.existing()?;
     let since = match (&arguments.slot, arguments.since) {
         (Some(name), _) => builder.slot(name).map_err(Failure::of_search)?.position,
-        (None, since) => since.unwrap_or(0),
+        (None, since) => {
+            check_kept(&builder)?;
+            since.unwrap_or(0)
+        }
     };
     let mut changes = builder.changes_since(since)?;
     if arguments.since.is_some() && !changes.wait(Duration::ZERO)? {
@@ -84,6 +87,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         true => Ok(()),
         false => interrupt.check(),
     }
+}
+
+/// Fails if the database keeps no changes.
+fn check_kept(builder: &Builder) -> Result<(), Failure> {
+    if !builder.slots()?.is_empty() {
+        return Ok(());
+    }
+    let message = "expected a database with a slot, found none: it keeps its changes from `hedgerow slot \
+                   create` on";
+    Err(Failure::new(Exit::Failure, message))
 }
 
 /// Fails if a number is behind the last commit, which it never is if it was taken from one.

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
 use hedgerow::{Error, ErrorKind};
+use rustix::fs::{major, minor};
 use serde_json::json;
 
 use crate::interrupt::Interrupt;
@@ -206,17 +207,23 @@ impl fmt::Display for Failure {
 /// The number and the name of the process that locks a file, as Linux tells them.
 #[allow(clippy::disallowed_methods, reason = "files of the system")]
 fn lock_holder(path: &Path) -> Option<(u32, String)> {
-    let inode = format!(":{}", fs::metadata(path).ok()?.ino());
+    let file = fs::metadata(path).ok()?;
+    let (major, minor) = (major(file.dev()), minor(file.dev()));
     let locks = fs::read_to_string("/proc/locks").ok()?;
-    // 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF
-    let holders = locks.lines().filter_map(|line| {
-        let mut words = line.split_whitespace().skip(4);
-        let process = words.next()?.parse().ok()?;
-        words.next()?.ends_with(&inode).then_some(process)
-    });
-    let process: u32 = holders.into_iter().next()?;
+    // Another file system may have a locked file with the same inode.
+    let process = holder(&locks, &format!("{major:02x}:{minor:02x}:{}", file.ino()))?;
     let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
     Some((process, name.trim_end().to_owned()))
+}
+
+/// The number of the process that locks a file, in the lines of the system's locks.
+fn holder(locks: &str, file: &str) -> Option<u32> {
+    // 1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF
+    locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(4);
+        let process = words.next()?.parse().ok()?;
+        (words.next()? == file).then_some(process)
+    })
 }
 
 impl From<Error> for Failure {
@@ -248,15 +255,22 @@ impl From<Error> for Failure {
 /// The other way to name the database.
 const OR_VARIABLE: &str = "the environment variable HEDGEROW_DB can name it in place of --db";
 
-/// Returns true if the database was not named.
-fn lacks_database(error: &clap::Error) -> bool {
-    let missing = match error.kind() {
-        clap::error::ErrorKind::MissingRequiredArgument => error.get(ContextKind::InvalidArg),
+/// The reason why a database has an empty name that nobody typed.
+const EMPTY_VARIABLE: &str = "the environment variable HEDGEROW_DB, which names it, is empty";
+
+/// Returns a line about the environment variable if the database was not named, or by an empty one.
+fn about_variable(error: &clap::Error) -> Option<&'static str> {
+    use clap::error::ErrorKind::{InvalidValue, MissingRequiredArgument};
+    let is_database = |name: &String| name.starts_with("--db");
+    let is_empty = || std::env::var_os("HEDGEROW_DB").is_some_and(|it| it.is_empty());
+    match (error.kind(), error.get(ContextKind::InvalidArg)?) {
+        (MissingRequiredArgument, ContextValue::Strings(names)) => {
+            names.iter().any(is_database).then_some(OR_VARIABLE)
+        }
+        (InvalidValue, ContextValue::String(name)) => {
+            (is_database(name) && is_empty()).then_some(EMPTY_VARIABLE)
+        }
         _ => None,
-    };
-    match missing {
-        Some(ContextValue::Strings(names)) => names.iter().any(|it| it.starts_with("--db")),
-        _ => false,
     }
 }
 
@@ -288,10 +302,8 @@ impl From<clap::Error> for Failure {
         let lines = text.lines().take_while(|line| !line.is_empty());
         let said = lines.map(str::trim).collect::<Vec<_>>().join(" ");
         let mut message = said.strip_prefix("error: ").unwrap_or(&said).to_owned();
-        let tip = match lacks_database(&error) {
-            true => Some(OR_VARIABLE.to_owned()),
-            false => keyspace_as_word(&error),
-        };
+        let tip = about_variable(&error).map(str::to_owned);
+        let tip = tip.or_else(|| keyspace_as_word(&error));
         if let Some(tip) = tip {
             message += &format!("; {tip}");
             let tip = ContextValue::StyledStrs(vec![tip.into()]);
@@ -301,5 +313,22 @@ impl From<clap::Error> for Failure {
             usage: Some(Box::new(error)),
             ..Failure::new(Exit::Usage, message)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::holder;
+
+    #[test]
+    fn a_lock_is_of_a_file_on_its_device() {
+        let locks = "\
+1: POSIX  ADVISORY  WRITE 11 00:1b:70 0 EOF
+2: FLOCK  ADVISORY  WRITE 12 fe:00:7 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 13 00:1b:7 0 EOF
+3: FLOCK  ADVISORY  WRITE 14 00:1b:7 0 EOF
+";
+        assert_eq!(holder(locks, "00:1b:7"), Some(14));
+        assert_eq!(holder(locks, "00:1c:7"), None);
     }
 }

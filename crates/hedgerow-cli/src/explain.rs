@@ -1,7 +1,7 @@
 //! `hedgerow explain get KEY`: the steps of a lookup; `hedgerow explain design`: the effects of a
 //! design.
 
-mod design;
+pub(crate) mod design;
 
 use std::ffi::OsString;
 

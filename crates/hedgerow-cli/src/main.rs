@@ -115,7 +115,9 @@ enum Command {
 
 fn main() -> ExitCode {
     hedgerow::io::os::raise_open_files_max();
-    let json = std::env::args_os().any(|argument| argument == OsStr::new("--json"));
+    // Behind `--` are keys and values.
+    let mut flags = std::env::args_os().take_while(|argument| argument != OsStr::new("--"));
+    let json = flags.any(|argument| argument == OsStr::new("--json"));
     let result = CommandLine::try_parse()
         .map_err(Failure::from)
         .and_then(|line| run(&line));

@@ -39,11 +39,19 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let report = repair(arguments.database.existing()?, output)?;
+    // The report is of more use than this number, and comes once.
+    let log_entries = log_entries(&arguments.database).ok();
+    let in_log = log_entries.map(|n| format!(", {} only in the log", counted(n, "entry")));
     output.line(format_args!(
-        "recovered {} from {}; {} with their names, {} only from tables",
+        "recovered {} from {}{}; {} with {}, {} only from tables",
         counted(report.entries, "entry"),
         counted((report.tables + report.salvaged) as u64, "table"),
+        in_log.unwrap_or_default(),
         counted(report.keyspaces_known as u64, "keyspace"),
+        match report.keyspaces_known {
+            1 => "its name",
+            _ => "their names",
+        },
         report.keyspaces_guessed,
     ));
     for (path, reason) in &report.lost {
@@ -62,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         "tables": report.tables,
         "salvaged": report.salvaged,
         "entries": report.entries,
+        "log_entries": log_entries,
         "keyspaces_known": report.keyspaces_known,
         "keyspaces_guessed": report.keyspaces_guessed,
         "lost": lost,
@@ -84,6 +93,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         counted(report.missing.len() as u64, "file"),
     );
     Err(Failure::new(Exit::Corruption, message))
+}
+
+/// The number of entries that only the log of a repaired database has.
+fn log_entries(database: &DatabaseArguments) -> Result<u64, Failure> {
+    let keyspaces = database.open_to_read()?.stats().keyspaces;
+    Ok(keyspaces.iter().map(|it| it.memtable_entries).sum())
 }
 
 /// Repairs. Ctrl-C ends the process at once, which a repair allows at any moment.

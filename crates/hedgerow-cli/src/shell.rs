@@ -191,6 +191,8 @@ impl Session {
             command = inner;
             depth += 1;
         }
+        // Behind `--` are keys and values.
+        let flags = words.iter().take_while(|word| **word != "--");
         let lacks = |flag: &str| {
             let long = format!("--{flag}");
             let with_value = format!("{long}=");
@@ -198,7 +200,7 @@ impl Session {
             command
                 .get_arguments()
                 .any(|it| it.get_long() == Some(flag))
-                && !words.iter().any(has)
+                && !flags.clone().any(has)
         };
         let mut all = vec!["hedgerow".to_owned()];
         all.extend(words[..depth].iter().map(|it| (*it).to_owned()));
@@ -243,6 +245,10 @@ mod tests {
         assert_eq!(
             line(&["put", "--", "-1", "x"]),
             "hedgerow put --db=people --keyspace=drafts -- -1 x"
+        );
+        assert_eq!(
+            line(&["put", "--", "--keyspace", "--db=x"]),
+            "hedgerow put --db=people --keyspace=drafts -- --keyspace --db=x"
         );
         assert_eq!(
             line(&["backup", "list", "copies"]),

@@ -2,7 +2,7 @@
 
 /// Words of the engine, and those for somebody who types. The words around a name keep a key or a
 /// keyspace of that name from being taken for it.
-const WORDS: [(&str, &str); 16] = [
+const WORDS: [(&str, &str); 18] = [
     ("`memory_budget` of", "`--memory-budget` of"),
     ("path in `level_paths`", "path in `--level-paths`"),
     ("expected `workers` of", "expected `--workers` of"),
@@ -35,6 +35,8 @@ const WORDS: [(&str, &str); 16] = [
         "give it to `Builder::merge_operator`",
         "only programs that bring it can change its keyspaces",
     ),
+    ("name one in its layout", "name one with `--merge-operator`"),
+    ("cannot open in ", "cannot open "),
     (
         "a table of `TableWriter` or `export`",
         "a table of `hedgerow export`",
@@ -51,6 +53,13 @@ pub(crate) fn typed(error: &hedgerow::Error) -> String {
     WORDS
         .iter()
         .fold(said, |said, (call, flag)| said.replace(call, flag))
+}
+
+/// The same without the kind of the error, for a message that names its place first.
+pub(crate) fn without_kind(error: &hedgerow::Error) -> String {
+    let said = typed(error);
+    let message = said.split_once(": ").map(|(_, message)| message.to_owned());
+    message.unwrap_or(said)
 }
 
 /// The part of a message that says more of cancelled work than that its caller ended it.

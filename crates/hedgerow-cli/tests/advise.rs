@@ -73,13 +73,34 @@ fn people_see_designs_and_what_memory_buys() {
         "`B10.0` Bloom filters of 10.0 bits per key",
         "`~30%` of its data in memory",
         "`*` all of its data in memory",
+        "`uniform` T everywhere",
+        "reads/get are random reads",
+        "`>` is --memory-budget",
+        "\n>  256.0 MiB",
     ] {
         assert!(text.contains(part), "expected `{part}` in: {text}");
     }
     // Forms that no tree has are not explained.
-    for part in ["cuckoo", "three-level"] {
+    for part in ["cuckoo", "three-level", "\n* "] {
         assert!(!text.contains(part), "expected no `{part}` in: {text}");
     }
+    // Those of a design that is only priced are.
+    let place = Place::new();
+    let file = place.path("cuckoo.design");
+    let design = Design {
+        filter: "cuckoo:12".parse().unwrap(),
+        ..Design::default()
+    };
+    fs::write(&file, design.to_string()).unwrap();
+    let output = hedgerow(&[
+        "advise",
+        "--device",
+        "hdd",
+        "--price",
+        file.to_str().unwrap(),
+    ]);
+    let text = String::from_utf8(stdout(&output).to_vec()).unwrap();
+    assert!(text.contains("`C12.0` cuckoo filters"), "{text}");
 }
 
 #[test]

@@ -210,6 +210,22 @@ fn a_lost_manifest_is_made_again() {
 }
 
 #[test]
+fn a_repair_counts_what_only_the_log_has() {
+    let place = Place::new();
+    place.fill(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]);
+    let text = place.text("repair", &NONE);
+    assert_eq!(
+        text,
+        "recovered 0 entries from 0 tables, 4 entries only in the log; 1 keyspace with its name, 0 \
+         only from tables\n"
+    );
+    let report = object(&place.run("repair", &["--json"]));
+    let verified = object(&place.run("verify", &["--json"]));
+    assert_eq!(report["log_entries"], 4);
+    assert_eq!(verified["log_entries"], 4);
+}
+
+#[test]
 fn compacting_leaves_what_is_alive() {
     let place = rewritten();
     let part = object(&place.run("compact", &["--json", "--to", "key 0100"]));

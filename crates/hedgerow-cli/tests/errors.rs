@@ -82,6 +82,8 @@ fn whatever_is_named_and_does_not_exist_is_not_found() {
             "{line}: {said}"
         );
     }
+    let table = run(&place, "inspect table none");
+    fails_saying(&table, 3, &["cannot open none: "]);
     let other = run(&place, "inspect filter db/MANIFEST");
     fails_saying(&other, 2, &["expected a filter"]);
     // A command that is refused makes nothing.
@@ -229,6 +231,10 @@ fn a_database_that_is_not_named_may_be_in_the_environment() {
         error["message"].as_str().unwrap().contains("HEDGEROW_DB"),
         "{error}"
     );
+    let output = command(&["get", "a"]).env("HEDGEROW_DB", "").output();
+    fails_saying_usage(&output.unwrap(), "HEDGEROW_DB, which names it, is empty");
+    let unset = run(&place, "get --db= a").stderr;
+    assert!(!String::from_utf8_lossy(&unset).contains("HEDGEROW_DB"));
     // Another argument is missing.
     let said = run(&place, "get --db db").stderr;
     assert!(!String::from_utf8_lossy(&said).contains("HEDGEROW_DB"));
@@ -260,6 +266,8 @@ fn the_help_of_a_command_has_the_formats_that_it_takes() {
     for format in ["  json  ", "  csv  ", "  tsv  "] {
         assert!(dump.contains(format) && load.contains(format), "{format}");
     }
+    let escapes = r"\\, \n, \r, \t and \xNN";
+    assert!(dump.contains(escapes) && load.contains(escapes), "{dump}");
     for part in ["ldb", "--columns"] {
         assert!(!dump.contains(part) && load.contains(part), "{part}");
     }

@@ -144,7 +144,7 @@ fn an_import_that_lacks_entries_fails_and_goes_on_behind_them() {
     let missing = command.env("PATH", &bin).output().unwrap();
     fails_saying(
         &missing,
-        2,
+        1,
         &["expected the program `ldb`", "rocksdb-tools"],
     );
 }

@@ -63,6 +63,18 @@ put never 1
 }
 
 #[test]
+fn what_is_behind_dashes_is_no_flag() {
+    let place = Place::new();
+    let lines = "put -- --keyspace x\nget -- --keyspace\n";
+    let output = shell(&place.db(), lines, &["--keyspace", "drafts"]);
+    assert_eq!(text(&output), "x\n");
+    let drafts = place.text("scan", &["--keyspace", "drafts"]);
+    assert_eq!(drafts, "--keyspace\tx\n");
+    let output = place.run("get", &["--keyspace", "drafts", "--", "--json"]);
+    fails_saying(&output, 3, &["hedgerow: expected a value of `--json`"]);
+}
+
+#[test]
 fn the_first_command_that_fails_ends_a_file() {
     let place = Place::new();
     let lines = "put ada 1815\n\nget bob\nput never 1\n";

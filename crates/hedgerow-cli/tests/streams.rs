@@ -225,6 +225,49 @@ fn the_malformed_line_is_named_and_what_came_before_it_stays() {
     );
 }
 
+#[test]
+fn a_refused_line_is_named_and_what_came_before_it_stays() {
+    // Both ways of a load: tables of sorted keys, and batches.
+    let entries = 30_000;
+    let sorted = |i: u32| format!("{i:010},{}\n", "x".repeat(40));
+    let unsorted = |i: u32| format!("{:010},x\n", i.wrapping_mul(2_654_435_761));
+    for line in [&sorted as &dyn Fn(u32) -> String, &unsorted] {
+        let place = Place::new();
+        let before: String = (0..entries).map(line).collect();
+        let csv = format!("key,value\n{before}short,x\n{}", line(entries));
+        let load = ["--format", "csv", "--order", "semi-sorted:8"];
+        let parts = [
+            "standard input, line 30002: expected a key of at least its prefix, 8 bytes, found 5 bytes",
+            "; loaded 30,000 entries before it; the same with `--skip 30000` resumes there",
+        ];
+        let refused = place.run_with_input("load", &load, csv.as_bytes());
+        fails_saying(&refused, 1, &parts);
+        assert_eq!(place.text("count", &NONE), "30000\n");
+    }
+    let place = Place::new();
+    let lines =
+        b"{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"b\",\"value\":\"1\",\"operands\":[\"2\"]}\n";
+    let parts = [
+        "standard input, line 2: expected a keyspace with a merge operator, found that `default` has \
+         none: name one with `--merge-operator`; loaded 1 entry before it",
+    ];
+    fails_saying(&place.run_with_input("load", &NONE, lines), 1, &parts);
+    assert_eq!(place.text("scan", &NONE), "a\t1\n");
+}
+
+#[test]
+fn a_quote_that_is_not_closed_swallows_no_line() {
+    let place = Place::new();
+    let csv = "key,value\nq1,x\nq2,\"open\nq3,x\n";
+    let parts = [
+        "line 3: expected a closing quote, found the end of the input",
+        "; loaded 1 entry before it",
+    ];
+    let refused = place.run_with_input("load", &["--format", "csv"], csv.as_bytes());
+    fails_saying(&refused, 1, &parts);
+    assert_eq!(place.text("scan", &NONE), "q1\tx\n");
+}
+
 /// 30,000 sorted pairs, with more bytes than a bulk load needs to begin.
 fn sorted_lines() -> Vec<String> {
     (0..30_000)
@@ -332,8 +375,8 @@ fn changes_are_lines_that_resume_where_a_slot_or_a_reader_was() {
     };
     fails_saying(
         &place.run("changes", &["--since", "0"]),
-        2,
-        &["expected a database with a slot"],
+        1,
+        &["expected a database with a slot", "`hedgerow slot create`"],
     );
     let created = object(&slot(&["create", "index", "--json"]));
     assert_eq!(created["limit"], 1 << 30);

@@ -55,7 +55,10 @@ pub(super) fn curve(
 }
 
 pub(super) fn print_curve(curve: &[Point], budget: u64, output: &mut Output) {
-    output.heading("Cost against memory", "(the best design at each budget)");
+    output.heading(
+        "Cost against memory",
+        "(the best design at each budget; `>` is --memory-budget)",
+    );
     output.line(format_args!(
         "  {:>10} {:>10} {:>12} {:>12} {:>8}  tree",
         "memory", "us/op", "saved us/GiB", "reads/get", "writes"
@@ -63,7 +66,7 @@ pub(super) fn print_curve(curve: &[Point], budget: u64, output: &mut Output) {
     let mut before: Option<(u64, f64)> = None;
     // Every second point, which doubles the memory.
     for point in curve.iter().step_by(2) {
-        let mark = if point.memory == budget { "*" } else { " " };
+        let mark = if point.memory == budget { ">" } else { " " };
         let Some(best) = &point.best else {
             output.line(format_args!(
                 "{mark} {:>10} {:>10}",

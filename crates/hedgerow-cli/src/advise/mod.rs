@@ -250,7 +250,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     print_curve(&curve, arguments.memory_budget, output);
     let trees = shown.iter().map(|it| it.tree.to_string());
     let others = curve.iter().filter_map(Point::tree);
-    print_legend(&trees.chain(others).collect::<Vec<_>>(), output);
+    let priced_tree = priced.iter().map(|(_, it)| it.tree.to_string());
+    let trees: Vec<_> = trees.chain(others).chain(priced_tree).collect();
+    let ratios: Vec<_> = shown.iter().map(geometry_text).collect();
+    print_legend(&trees, &ratios, output);
     if let Some(path) = &arguments.picture {
         picture(path, &workload.mix, &curve)?;
         output.line(format_args!("\nwrote {}", path.display()));
@@ -324,28 +327,67 @@ fn print_designs(designs: &[Advice], output: &mut Output) {
 }
 
 /// The short forms of trees, and the words for them.
-const SHORT_FORMS: [(&str, &str); 9] = [
+const SHORT_FORMS: [(&str, &str); 11] = [
     ("K", "`K4` at most 4 runs"),
     ("F", "`F` fence pointers in memory"),
     ("-", "`-` a paged index"),
     ("T", "`T` a three-level index"),
+    ("H", "`H` the hash marks of an htable"),
     ("B", "`B10.0` Bloom filters of 10.0 bits per key"),
+    (
+        "P",
+        "`P0.5` clusters of Bloom filters, 0.5 bits per key in memory",
+    ),
     ("C", "`C12.0` cuckoo filters of 12.0 bits per key"),
     ("M", "`M14.0` a filter for all runs, 14.0 bits per key"),
     ("%", "`~30%` of its data in memory"),
     ("*", "`*` all of its data in memory"),
 ];
 
-/// Explains the short forms that are in the tables.
-fn print_legend(trees: &[String], output: &mut Output) {
+/// The relations of the sizes of neighbouring levels, and the words for them.
+const RATIOS: [(&str, &str); 5] = [
+    ("uniform", "`uniform` T everywhere"),
+    (
+        "front-loaded",
+        "`front-loaded` a first level of T times all runs above it, T below",
+    ),
+    (
+        "garnering",
+        "`garnering` T for the last level, divided by c once more for each level above",
+    ),
+    (
+        "bush",
+        "`bush` T for the last two levels, squared for each level above",
+    ),
+    ("trie", "`trie` T children of each node"),
+];
+
+/// The columns of the tables.
+const COLUMNS: [&str; 3] = [
+    "us/op is the mean of the mix; get, miss, scan and put are one operation each, in microseconds.",
+    "reads/get are random reads of a get that finds; writes are those of an entry to tables.",
+    "space is bytes of tables per byte of data, at worst; runs are those that a scan reads.",
+];
+
+/// Explains the columns, and the short forms that are in the tables.
+fn print_legend(trees: &[String], ratios: &[String], output: &mut Output) {
     output.heading("Short forms", "");
+    for line in COLUMNS {
+        output.line(format_args!("  {line}"));
+    }
+    let said = |forms: &[(&str, &str)], texts: &[String]| {
+        let has = |form: &str| texts.iter().any(|text| text.contains(form));
+        let said = forms.iter().filter(|(form, _)| has(form));
+        said.map(|(_, words)| *words).collect::<Vec<_>>().join("; ")
+    };
+    let ratios = said(&RATIOS, ratios);
     output.line(format_args!(
-        "  A tree is its levels, the smallest first. T is a ratio of sizes, c the scaling factor of Garnering."
+        "  The ratio of a level to the one above: {ratios}."
     ));
-    let has = |form: &str| trees.iter().any(|tree| tree.contains(form));
-    let said = SHORT_FORMS.into_iter().filter(|(form, _)| has(form));
-    let said: Vec<&str> = said.map(|(_, words)| words).collect();
-    output.line(format_args!("  A level: {}.", said.join("; ")));
+    let forms = said(&SHORT_FORMS, trees);
+    output.line(format_args!(
+        "  A tree is its levels, the smallest first. A level: {forms}."
+    ));
 }
 
 fn row(it: &Prediction, ratios: &str, tree: &Tree) -> String {

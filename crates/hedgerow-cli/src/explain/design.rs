@@ -125,7 +125,7 @@ fn partitions(manifest: &inspect::Manifest, keyspace: &str) -> Vec<PartitionId> 
 }
 
 /// The manifest's counts for a keyspace; zeros if it has no entries.
-fn written(manifest: &inspect::Manifest, name: &str) -> Written {
+pub(crate) fn written(manifest: &inspect::Manifest, name: &str) -> Written {
     let state = || manifest.state.iter().flatten();
     let keyspace = state().find_map(|change| match change {
         Change::CreateKeyspace { id, name: it, .. } => (it == name).then_some(*id),

@@ -67,7 +67,7 @@ fn dump(source: &Path, column_family: &str) -> Result<Child, Failure> {
         .stderr(Stdio::piped());
     command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::new(
-            Exit::Usage,
+            Exit::Failure,
             "expected the program `ldb` of RocksDB, found none; `apt install rocksdb-tools` has it",
         ),
         _ => Failure::io("run", Path::new("ldb"), &error),

@@ -26,8 +26,8 @@ Example:
 /// Puts the entries of files or pipes; an existing key gets the new value.
 ///
 /// Creates the database and the keyspace if they are missing. Everything is durable when the
-/// command ends. Pairs before a malformed line stay, and those before Ctrl-C; `--skip` goes on
-/// there. Sorted input is written to tables without the
+/// command ends. Pairs before a malformed or refused line stay, and those before Ctrl-C; `--skip`
+/// goes on there. Sorted input is written to tables without the
 /// log and becomes visible as a whole. From the first key that is not greater than the one before
 /// it, or that has operands, pairs are written in batches. Values without an expiry get the
 /// keyspace's time to live. Operands need a keyspace with their merge operator.
@@ -96,10 +96,10 @@ pub(crate) fn put_all(
 ) -> Result<(), Failure> {
     let (db, keyspace) = arguments.open_or_create(creation)?;
     let mut loaded = Loaded::default();
-    let put = put::put(&db, &keyspace, &mut *pairs, durability, &mut loaded);
+    let put = put::put(&db, &keyspace, pairs, durability, &mut loaded);
     let closed = db.close();
     let entries = counted(loaded.entries, "entry");
-    // Pairs before a malformed line stay.
+    // Pairs before a malformed or refused line stay.
     if let Some(failure) = put.err().map(Failure::from).or(pairs.failure.take()) {
         let done = pairs.skip + loaded.entries;
         let kept = match done {

@@ -1,4 +1,4 @@
-//! The records of all inputs, one after another, up to the first malformed one.
+//! The records of all inputs, one after another, up to the first malformed or refused one.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
@@ -79,6 +79,13 @@ impl Pairs {
             interrupt: Interrupt::listen()?,
         })
     }
+
+    /// Ends the records with the last one, which the engine refuses.
+    pub(super) fn refuse(&mut self, what: &str) {
+        self.failure = self.inputs.front().map(|input| input.malformed(what));
+        self.inputs.clear();
+        self.progress.bar.finish_and_clear();
+    }
 }
 
 impl Iterator for Pairs {
@@ -152,12 +159,15 @@ impl Input {
         });
         pair.map_err(|problem| match problem {
             Problem::Io(error) => Failure::io("read", &self.path, &error),
-            Problem::Malformed(what) => {
-                let (path, line) = (self.path.display(), self.source.line());
-                let message = format!("{path}, line {line}: {what}");
-                Failure::new(Exit::Failure, message).at(&self.path)
-            }
+            Problem::Malformed(what) => self.malformed(&what),
         })
+    }
+
+    /// The failure of the last line.
+    fn malformed(&self, what: &str) -> Failure {
+        let (path, line) = (self.path.display(), self.source.line());
+        let message = format!("{path}, line {line}: {what}");
+        Failure::new(Exit::Failure, message).at(&self.path)
     }
 }
 
@@ -166,7 +176,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Refuses a record that the engine would refuse, while its line is known.
+/// Refuses keys and values that are too long for any keyspace.
 fn check(record: &Record) -> Result<(), Problem> {
     let values = record.value.iter().chain(&record.operands);
     let longest = values.map(Vec::len).max().unwrap_or(0);

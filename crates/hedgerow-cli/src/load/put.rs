@@ -1,9 +1,13 @@
 //! Writes many records to a keyspace: as tables, past the log, as long as they are sorted; then in
 //! batches, so that many of them share a commit.
 
+use std::iter;
+
 use hedgerow::{Batch, Db, Durability, Error, Keyspace, LoadOp, Result};
 
+use super::pairs::Pairs;
 use crate::records::Record;
+use crate::words;
 
 /// The bytes of a batch: large enough to hide the cost of a commit, small against any memory
 /// budget.
@@ -26,12 +30,12 @@ pub(super) struct Loaded {
 pub(super) fn put(
     db: &Db,
     keyspace: &Keyspace,
-    records: impl Iterator<Item = Record>,
+    pairs: &mut Pairs,
     durability: Durability,
     loaded: &mut Loaded,
 ) -> Result<()> {
     let mut sorted = Sorted {
-        records,
+        records: accepted(db, keyspace, pairs),
         last_key: None,
         unsorted: None,
     };
@@ -48,6 +52,23 @@ pub(super) fn put(
     }
     let rest = beginning.into_iter().chain(sorted.unsorted);
     put_batches(db, keyspace, rest.chain(sorted.records), durability, loaded)
+}
+
+/// The records before the first one that the keyspace refuses. A bulk load or a batch would refuse
+/// it together with those before it, and does not know its line.
+fn accepted(db: &Db, keyspace: &Keyspace, pairs: &mut Pairs) -> impl Iterator<Item = Record> {
+    let mut scratch = db.batch();
+    iter::from_fn(move || {
+        let record = pairs.next()?;
+        scratch.clear();
+        match add(&mut scratch, keyspace, &record) {
+            Ok(()) => Some(record),
+            Err(error) => {
+                pairs.refuse(&words::without_kind(&error));
+                None
+            }
+        }
+    })
 }
 
 /// An iterator that ends before the first key that is not greater than the one before it, or that

@@ -166,6 +166,16 @@ fn the_line_that_is_wrong_is_named() {
         ),
         (Format::Csv, "key,value\n\"a\n\",b\nc\n", 4, "found 1"),
         (Format::Csv, "key,value\na,b\na,b,c\n", 3, "found 3"),
+        (Format::Csv, "key,value\r\na,b\r\na,b,c\r\n", 3, "found 3"),
+        (
+            Format::Csv,
+            "key,value\na,b\nc,\"d\ne,f\n",
+            3,
+            "a closing quote",
+        ),
+        (Format::Csv, "key,value\na,\"b\"\"", 2, "a closing quote"),
+        (Format::Csv, "key,value\r\na,\"", 2, "a closing quote"),
+        (Format::Csv, "\"key,value\na,b", 1, "a closing quote"),
     ];
     for (format, text, expected, says) in cases {
         let (line, what) = read(format, Encoding::Text, text.as_bytes()).unwrap_err();
@@ -191,7 +201,7 @@ fn tables_of_others_are_read_by_their_columns() {
     assert_eq!(by_name.unwrap(), ["7=Ada, L.", "8=Grace"]);
     let table_of_tabs = "7\tx\tADA\n8\ty\tG\\tH\tmore\n";
     let by_number = pairs(Format::Tsv, Some("key=3,value=1"), table_of_tabs);
-    assert_eq!(by_number.unwrap(), ["ADA=7", "G\tH=8"]);
+    assert_eq!(by_number.unwrap(), ["ADA=7", r"G\tH=8"]);
     assert_eq!(pairs(Format::Tsv, None, "a\t1\n").unwrap(), ["a=1"]);
     let missing = pairs(Format::Csv, Some("key=id,value=year"), table);
     let says = "1: expected a column `year`, found `id,name,born`";
@@ -200,6 +210,24 @@ fn tables_of_others_are_read_by_their_columns() {
     assert_eq!(short.unwrap_err(), "1: expected at least 3 fields, found 2");
     for wrong in ["", "id,name", "key=0,value=1", "value=1,key=2"] {
         assert!(wrong.parse::<Columns>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_quote_is_closed_at_the_end_of_a_file() {
+    for end in ["", "\n", "\r\n", "\r", "\n\n\n"] {
+        for (field, value) in [
+            ("\"1\"", "1"),
+            ("\"\n\"", "\n"),
+            ("1\"", "1\""),
+            ("\"\"", ""),
+        ] {
+            let text = format!("key,value\na,{field}{end}");
+            let (records, bytes) = read(Format::Csv, Encoding::Text, text.as_bytes()).unwrap();
+            assert_eq!(records.len(), 1, "{text:?}");
+            assert_eq!(records[0].value.as_deref(), Some(value.as_bytes()));
+            assert_eq!(bytes, text.len() as u64, "{text:?}");
+        }
     }
 }
 

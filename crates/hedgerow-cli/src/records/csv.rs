@@ -12,8 +12,12 @@ use crate::encoding::Encoding;
 
 const HEADER: [&str; 2] = ["key", "value"];
 
+/// The line ends behind an input. A record that has both of them is in a quote that is not closed,
+/// which the parser does not say.
+const TAIL: &[u8] = b"\n\n";
+
 pub(super) struct Source<R> {
-    reader: csv::Reader<R>,
+    reader: csv::Reader<Input<R>>,
     /// `None` for bytes that stand for themselves.
     encoding: Option<Encoding>,
     record: ByteRecord,
@@ -21,6 +25,32 @@ pub(super) struct Source<R> {
     /// The number of fields of each line, if it is known.
     width: Option<usize>,
     line: u64,
+    /// The lines that the parser counts too few at the beginning of a record: 1 if lines end with
+    /// `\r\n`, of which it leaves the `\n` to the next record.
+    lines_left: u64,
+}
+
+/// An input, then [`TAIL`].
+struct Input<R> {
+    input: R,
+    /// The bytes of the input that were read.
+    bytes: u64,
+    tail: &'static [u8],
+}
+
+impl<R: Read> Read for Input<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // A terminal would wait for more behind its end.
+        let read = match self.tail.len() == TAIL.len() {
+            true => self.input.read(buffer)?,
+            false => 0,
+        };
+        self.bytes += read as u64;
+        match read {
+            0 => self.tail.read(buffer),
+            _ => Ok(read),
+        }
+    }
 }
 
 /// The places of key and value in a line.
@@ -44,7 +74,8 @@ impl<R: Read> Source<R> {
         Source::new(reader, input, encoding, Places::of(columns, Places::Usual))
     }
 
-    /// Fields without quotes, whose encoding leaves no tab in them.
+    /// Fields without quotes, whose encoding leaves no tab in them. A table with other columns is
+    /// of another program: its text stands for itself, as in CSV.
     pub(super) fn tab_separated(
         input: R,
         encoding: Encoding,
@@ -53,7 +84,8 @@ impl<R: Read> Source<R> {
         let mut reader = ReaderBuilder::new();
         reader.delimiter(b'\t').quoting(false);
         let places = Places::of(columns, Places::Known([0, 1]));
-        let mut source = Source::new(reader, input, Some(encoding), places);
+        let encoding = Some(encoding).filter(|it| columns.is_none() || *it != Encoding::Text);
+        let mut source = Source::new(reader, input, encoding, places);
         source.width = columns.is_none().then_some(HEADER.len());
         source
     }
@@ -66,23 +98,35 @@ impl<R: Read> Source<R> {
     ) -> Source<R> {
         Source {
             // The fields are counted in this file, so that all errors have one form.
-            reader: reader.has_headers(false).flexible(true).from_reader(input),
+            reader: reader.has_headers(false).flexible(true).from_reader(Input {
+                input,
+                bytes: 0,
+                tail: TAIL,
+            }),
             encoding,
             record: ByteRecord::new(),
             columns,
             width: None,
             line: 1,
+            lines_left: 0,
         }
     }
 
     /// Reads a record. Returns false at the end.
     fn advance(&mut self) -> Result<bool, Problem> {
+        let is_first = self.reader.position().byte() == 0;
         let read = self.reader.read_byte_record(&mut self.record);
         let there = read.map_err(|e| Problem::Io(io_error(e)))?;
-        self.line = self
-            .record
-            .position()
-            .map_or(self.line, csv::Position::line);
+        let begin = self.record.position().map(csv::Position::line);
+        self.line = begin.map_or(self.line, |line| line + self.lines_left);
+        let end = self.reader.position();
+        if is_first {
+            self.lines_left = u64::from(end.line() == 1);
+        }
+        if there && end.byte() > self.reader.get_ref().bytes + 1 {
+            let message = "expected a closing quote, found the end of the input";
+            return Err(Problem::Malformed(message.to_owned()));
+        }
         Ok(there)
     }
 
@@ -172,7 +216,10 @@ impl<R: Read> super::Source for Source<R> {
     }
 
     fn bytes(&self) -> u64 {
-        self.reader.position().byte()
+        self.reader
+            .position()
+            .byte()
+            .min(self.reader.get_ref().bytes)
     }
 }
 

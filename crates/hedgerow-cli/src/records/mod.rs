@@ -30,14 +30,15 @@ Formats:
         without a value under them
   csv   a line `key,value`, then a line per pair with its bytes unchanged; entries that
         expire or have operands are refused
-  tsv   a line per pair, key TAB value, as `scan` prints them; no first line with names";
+  tsv   a line per pair, key TAB value, as `scan` prints them; no first line with
+        names; \\\\, \\n, \\r, \\t and \\xNN stand for bytes";
 
 /// The rest of the help about formats, for a command that reads.
 pub(crate) const READ_FORMATS: &str = "  \
   ldb   the output of RocksDB's `ldb --db=DIR dump --hex` (see `hedgerow import`)
 
 Other columns of csv and tsv, by the names in the first line, or by their numbers if it has \
-none; the rest is ignored:
+none; their bytes are unchanged, the rest is ignored:
   id,name,born          load --format csv --columns key=id,value=name
   7 TAB Ada TAB 1815    load --format tsv --columns key=1,value=3";
 

@@ -8,13 +8,14 @@ pub(crate) mod written;
 
 use std::time::Duration;
 
-use hedgerow::inspect::{self, Segment};
+use hedgerow::inspect::{self, Manifest, Segment};
 use hedgerow::io::{Clock, OsClock, OsStorage};
 use hedgerow::{Db, KeyspaceStats, MemoryStats};
 use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
 use crate::exit::Failure;
+use crate::explain::design;
 use crate::interrupt::Interrupt;
 use crate::keyspaces::{design_text, operations_object, operations_text};
 use crate::output::{Output, bytes, count, counted, per_second, rate, shown};
@@ -107,6 +108,9 @@ struct KeyspaceSample {
     stats: KeyspaceStats,
     layout: String,
     design: String,
+    /// The writes of an entry since the keyspace got its design, as `explain design` shows them;
+    /// `None` while too few entries were ingested.
+    entry_writes: Option<f64>,
 }
 
 /// The changes from one sample to the next.
@@ -149,7 +153,7 @@ impl Sample {
             keyspaces: stats
                 .keyspaces
                 .into_iter()
-                .map(|k| described(&db, k))
+                .map(|k| described(&db, &manifest, k))
                 .collect(),
             written,
             segments,
@@ -240,11 +244,12 @@ impl Sample {
     }
 }
 
-fn described(db: &Db, stats: KeyspaceStats) -> KeyspaceSample {
+fn described(db: &Db, manifest: &Manifest, stats: KeyspaceStats) -> KeyspaceSample {
     let keyspace = db.existing_keyspace(&stats.name);
     let layout = keyspace.as_ref().map(|k| k.layout().to_string());
     let design = keyspace.as_ref().map(|k| design_text(&k.design()));
     KeyspaceSample {
+        entry_writes: design::written(manifest, &stats.name).entry_writes(),
         stats,
         layout: layout.unwrap_or_default(),
         design: design.unwrap_or_default(),
@@ -278,6 +283,11 @@ impl KeyspaceSample {
         for line in trees::partition_lines(&self.stats) {
             output.line(format_args!("{line}"));
         }
+        if let Some(writes) = self.entry_writes {
+            output.line(format_args!(
+                "  writes of an entry {writes:.2}, since the keyspace got its design"
+            ));
+        }
         output.line(format_args!(
             "  space amplification {:.2} at most, merge debt {}, a get reads at most {}",
             self.stats.space_amplification(),
@@ -306,6 +316,7 @@ impl KeyspaceSample {
         object["table_bytes"] = json!(self.stats.table_bytes());
         object["space_amplification"] = json!(self.stats.space_amplification());
         object["runs"] = json!(self.runs());
+        object["entry_writes"] = json!(self.entry_writes);
         object["misplaced_bytes"] = json!(self.stats.misplaced_bytes);
         object["self_tuning"] = json!(self.stats.tunes_itself);
         object["operations"] = operations_object(&self.stats.operations);

@@ -1,5 +1,8 @@
 //! The bytes that flushes and merges have written, from the manifest. The manifest begins with a
 //! snapshot. Every later edit names the tables that were added and removed, with their sizes.
+//!
+//! An opening begins the manifest anew. So the bytes of merges are no measure of the write
+//! amplification: they may merge what was flushed before.
 
 use std::collections::BTreeMap;
 
@@ -84,14 +87,8 @@ impl Written {
         }
     }
 
-    /// Bytes of tables written per byte of keys and values; `None` before the first byte.
-    fn write_amplification(&self) -> Option<f64> {
-        let written = self.flush_bytes + self.load_bytes + self.merge_write_bytes;
-        (self.raw_bytes > 0).then(|| written as f64 / self.raw_bytes as f64)
-    }
-
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let mut lines = vec![
+    pub(crate) fn lines(&self) -> [String; 2] {
+        [
             format!(
                 "{} wrote {} for {} of keys and values",
                 counted(self.flushes, "flush"),
@@ -105,11 +102,7 @@ impl Written {
                 bytes(self.merge_write_bytes),
                 counted(self.moves, "move")
             ),
-        ];
-        if let Some(amplification) = self.write_amplification() {
-            lines.insert(0, format!("write amplification {amplification:.2}"));
-        }
-        lines
+        ]
     }
 
     pub(crate) fn object(&self) -> Value {
@@ -122,7 +115,6 @@ impl Written {
             "merge_read_bytes": self.merge_read_bytes,
             "merge_write_bytes": self.merge_write_bytes,
             "moves": self.moves,
-            "write_amplification": self.write_amplification(),
         })
     }
 }
