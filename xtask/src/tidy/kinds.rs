@@ -7,7 +7,7 @@ use super::Sources;
 use super::rust::words;
 
 /// The most lines of the engine that name a kind elsewhere.
-const LINES_MAX: usize = 80;
+const LINES_MAX: usize = 50;
 
 /// The options whose variants are kinds.
 const OPTIONS: &[&str] = &[
@@ -24,6 +24,7 @@ const OPTIONS: &[&str] = &[
 const NAMES: &[&str] = &[
     "block_based",
     "bloom",
+    "bloom_lines",
     "Bloom",
     "bucket_bloom",
     "BucketBlooms",

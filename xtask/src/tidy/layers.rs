@@ -20,6 +20,9 @@ const ROOMS: &[&str] = &[
     "base",
 ];
 
+/// Rooms beside each other that name no room but `base`, though others lie between.
+const OVER_BASE_ALONE: &[&str] = &["design"];
+
 /// Edges against the rule, each with its reason. One that is not used any more is a finding.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
@@ -77,6 +80,11 @@ pub(crate) fn check(sources: &Sources) -> Vec<String> {
             continue;
         };
         if a < b {
+            if OVER_BASE_ALONE.contains(&from.as_str()) && to != "base" {
+                findings.push(format!(
+                    "{path}:{line}: `{from}` names `{to}`, expected `base` alone"
+                ));
+            }
             continue;
         }
         match EXCEPTIONS.iter().position(|(f, t, _)| f == from && t == to) {
@@ -247,6 +255,18 @@ mod tests {
             "//! [`crate::paths`]\nfn f() -> &'static str { \"crate::paths\" }",
         )];
         assert_eq!(findings(&in_comments), Vec::<String>::new());
+    }
+
+    #[test]
+    fn decisions_know_no_table() {
+        let path = "crates/hedgerow/src/design/advisor/expected.rs";
+        let files = [(path, "use crate::base::page;\nuse crate::table::format;")];
+        assert_eq!(
+            findings(&files),
+            [format!(
+                "{path}:2: `design` names `table`, expected `base` alone"
+            )]
+        );
     }
 
     /// Names come from where they are, not through the root, which gives them to users.

@@ -10,7 +10,6 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::api::keyspace::Keyspace;
-use crate::api::snapshot::Snapshot;
 use crate::base::entry::{Flags, KeyHash, Kind, SeqNo, Tag, check_value};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry;
@@ -391,14 +390,6 @@ impl Batch {
     /// The same batch with another handle.
     pub(crate) fn with_handle(self, engine: Handle) -> Batch {
         Batch { engine, ..self }
-    }
-}
-
-impl Snapshot {
-    /// An empty batch that reads its own writes, over this snapshot. Its commit overwrites what
-    /// others have written since the snapshot; a [`Transaction`](crate::Transaction) is checked.
-    pub fn indexed_batch(&self) -> IndexedBatch {
-        IndexedBatch::new(Batch::new(self.engine()), self.clone())
     }
 }
 

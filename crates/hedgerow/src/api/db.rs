@@ -320,7 +320,7 @@ impl Db {
     /// caller that must be able to stop waiting has another thread wait for memory first. Cost: one
     /// or two atomic loads.
     pub fn writes_wait(&self) -> bool {
-        write::waits(&self.engine)
+        write::waits(&self.engine.memory)
     }
 
     /// Waits for a flush as long as a write that begins now, and writes nothing.

@@ -33,12 +33,12 @@ pub struct Follower {
     builder: Builder,
     db: Db,
     /// The files when the view was taken.
-    seen: Seen,
+    seen: FilesState,
 }
 
 /// The facts by which a follower notices that the files have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
+struct FilesState {
     manifest_bytes: u64,
     end: (u32, u32),
     last: u64,
@@ -109,13 +109,13 @@ impl Follower {
 }
 
 /// Looks at the files before they are read, so that a later change is noticed the next time.
-fn look(builder: &Builder) -> Result<Seen> {
+fn look(builder: &Builder) -> Result<FilesState> {
     let (dir, options) = builder.parts();
     let storage: &dyn Storage = &*options.environment.storage;
     let path = dir.join(manifest::FILE_NAME);
     let manifest_bytes = storage.size(&path).unwrap_or_default();
     beside::read(&dir, &options, |_, survey| {
-        Ok(Seen {
+        Ok(FilesState {
             manifest_bytes,
             end: (survey.end.segment, survey.end.offset),
             last: survey.last.0,

@@ -16,7 +16,7 @@ use crate::base::codec::{ByteReader, packed};
 use crate::base::entry::{KeyHash, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::page::{Buffer, Page, PageSource, Step, TableId};
-use crate::group_filter::Framed;
+use crate::group_filter::FilterFile;
 use crate::group_filter::cluster::{self, Cluster, Source, assemble};
 use crate::group_filter::multi_level_cuckoo::MultiLevelCuckoo;
 use crate::table::InspectedTable;
@@ -221,7 +221,7 @@ pub fn multi_level_cuckoo(bytes: &[u8]) -> Result<()> {
 /// Any error of the bytes.
 pub fn cluster(bytes: &[u8]) -> Result<()> {
     let disk = disk_with(bytes);
-    let file = Framed::open(
+    let file = FilterFile::open(
         &disk,
         ReadMode::default(),
         Path::new(PATH),

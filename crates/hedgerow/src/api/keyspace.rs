@@ -420,7 +420,7 @@ impl Keyspace {
 
     /// Returns true if a write waits for a flush now ([`Db::writes_wait`](crate::Db::writes_wait)).
     pub fn writes_wait(&self) -> bool {
-        write::waits(&self.engine)
+        write::waits(&self.engine.memory)
     }
 
     /// Waits for a flush as long as a write that begins now

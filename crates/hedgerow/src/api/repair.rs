@@ -64,7 +64,7 @@ use crate::table::iter::merge::merge;
 use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::{Engine, Handle, log_dir};
 use crate::tree::partition::{Partition, tables_dir};
-use crate::tree::snapshot_list::Held;
+use crate::tree::snapshot_list::SnapshotFacts;
 use crate::tree::version::edit::Change;
 use crate::tree::version::manifest;
 use crate::tree::version::manifest::Manifest;
@@ -382,7 +382,7 @@ fn merge_into(engine: &Engine, partition: &Partition, tables: &[&FoundTable]) ->
     let design = partition.keyspace.design_owned();
     let mut output = OutputTables::new(engine, partition, design, level, run);
     let lists: Vec<_> = tables.iter().map(|table| table.ranges()).collect();
-    let mut retain = Retain::new(&Held::default(), RangeTombstones::merged(&lists));
+    let mut retain = Retain::new(&SnapshotFacts::default(), RangeTombstones::merged(&lists));
     let mut last: Option<(Vec<u8>, SeqNo)> = None;
     merged.seek_first()?;
     while let Some(entry) = merged.entry() {

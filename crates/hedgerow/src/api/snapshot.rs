@@ -40,6 +40,11 @@ pub struct Snapshot(Arc<SnapshotGuard>);
 impl Snapshot {
     pub(crate) fn take(engine: &Handle) -> Result<Snapshot> {
         engine.check_open()?;
+        Ok(Snapshot::of(engine))
+    }
+
+    /// Takes one of a database that may be closed: then its reads are `Closed`.
+    pub(crate) fn of(engine: &Handle) -> Snapshot {
         let taken = engine.environment.clock.now();
         // The trees of that number: no keyspace is cleared or dropped between the two.
         let catalog = || engine.catalog.load_full();
@@ -47,14 +52,14 @@ impl Snapshot {
         let (registration, (seqno, time), catalog) =
             snapshots.register(&engine.publisher, taken, || engine.time(), catalog);
         let engine = engine.clone();
-        Ok(Snapshot(Arc::new(SnapshotGuard {
+        Snapshot(Arc::new(SnapshotGuard {
             engine,
             registration,
             seqno,
             taken,
             time,
             catalog,
-        })))
+        }))
     }
 
     pub(super) fn engine(&self) -> &Handle {

@@ -99,8 +99,8 @@ struct Context {
     path: Option<PathBuf>,
     offset: Option<u64>,
     source: Option<io::Error>,
-    /// The keyspace and the key.
-    entry: Option<(String, Vec<u8>)>,
+    keyspace: Option<String>,
+    key: Option<Vec<u8>>,
 }
 
 impl Error {
@@ -112,7 +112,8 @@ impl Error {
             path: None,
             offset: None,
             source: None,
-            entry: None,
+            keyspace: None,
+            key: None,
         }))
     }
 
@@ -128,7 +129,8 @@ impl Error {
             path: None,
             offset: None,
             source: None,
-            entry: Some((keyspace, key.to_vec())),
+            keyspace: Some(keyspace),
+            key: Some(key.to_vec()),
         }))
     }
 
@@ -154,7 +156,8 @@ impl Error {
             path: Some(path.to_path_buf()),
             offset: None,
             source: Some(source),
-            entry: None,
+            keyspace: None,
+            key: None,
         }))
     }
 
@@ -162,7 +165,11 @@ impl Error {
     pub(crate) fn at(self, path: &Path, offset: Option<u64>) -> Self {
         match &self.0.path {
             Some(_) => self,
-            None => self.placed(Some(path.to_path_buf()), self.0.offset.or(offset)),
+            None => Error(Arc::new(Context {
+                path: Some(path.to_path_buf()),
+                offset: self.0.offset.or(offset),
+                ..self.context()
+            })),
         }
     }
 
@@ -170,21 +177,33 @@ impl Error {
     pub(crate) fn at_offset(self, offset: u64) -> Self {
         match self.0.offset {
             Some(_) => self,
-            None => self.placed(self.0.path.clone(), Some(offset)),
+            None => Error(Arc::new(Context {
+                offset: Some(offset),
+                ..self.context()
+            })),
         }
     }
 
-    /// The same error at this place.
-    fn placed(&self, path: Option<PathBuf>, offset: Option<u64>) -> Self {
-        let source = self.0.source.as_ref();
+    /// The same error about a tree of a keyspace.
+    pub(crate) fn about(self, keyspace: String) -> Self {
         Error(Arc::new(Context {
+            keyspace: Some(keyspace),
+            ..self.context()
+        }))
+    }
+
+    /// A copy of the facts.
+    fn context(&self) -> Context {
+        let source = self.0.source.as_ref();
+        Context {
             kind: self.0.kind,
             message: self.0.message.clone(),
-            path,
-            offset,
+            path: self.0.path.clone(),
+            offset: self.0.offset,
             source: source.map(|e| io::Error::new(e.kind(), e.to_string())),
-            entry: self.0.entry.clone(),
-        }))
+            keyspace: self.0.keyspace.clone(),
+            key: self.0.key.clone(),
+        }
     }
 
     /// The kind, which says what the caller can do.
@@ -213,15 +232,17 @@ impl Error {
         self.0.offset
     }
 
-    /// The keyspace that another write has changed, if a transaction was refused.
+    /// The keyspace that another write has changed, if a transaction was refused. If a write
+    /// waited for memory in vain, the keyspace whose flush failed, which may be another one than
+    /// that of the write.
     pub fn keyspace(&self) -> Option<&str> {
-        self.0.entry.as_ref().map(|(keyspace, _)| &**keyspace)
+        self.0.keyspace.as_deref()
     }
 
     /// The key that another write has changed, if a transaction was refused: one that it depends
     /// on. If a range was deleted, or all of the keyspace, it is the first of those.
     pub fn key(&self) -> Option<&[u8]> {
-        self.0.entry.as_ref().map(|(_, key)| &**key)
+        self.0.key.as_deref()
     }
 }
 

@@ -118,10 +118,10 @@ impl Operators {
     }
 
     /// The operator of a keyspace that names this one.
-    pub(crate) fn named(&self, name: &str) -> Named {
+    pub(crate) fn named(&self, name: &str) -> KeyspaceOperator {
         let names = || self.0.keys().map(|it| format!("`{it}`"));
         let operator = self.0.get(name).cloned();
-        Named {
+        KeyspaceOperator {
             operator: operator.ok_or_else(|| names().collect::<Vec<_>>().join(", ")),
             name: name.to_owned(),
         }
@@ -139,19 +139,19 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 }
 
 /// The operator that a keyspace names. A program that opens the database need not have it.
-pub(crate) struct Named {
+pub(crate) struct KeyspaceOperator {
     pub(crate) name: String,
     /// The operator, or the names of those that are registered.
     operator: std::result::Result<Arc<dyn MergeOperator>, String>,
 }
 
-impl fmt::Debug for Named {
+impl fmt::Debug for KeyspaceOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-impl Named {
+impl KeyspaceOperator {
     /// The operator; `Unsupported` if it is not registered.
     pub(crate) fn operator(&self) -> Result<&dyn MergeOperator> {
         self.operator.as_deref().map_err(|registered| {

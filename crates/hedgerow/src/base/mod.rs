@@ -1,5 +1,7 @@
 //! The types and services that all rooms share.
 
+pub(crate) mod bloom_lines;
+pub(crate) mod bucket_fill;
 pub(crate) mod codec;
 pub(crate) mod compaction_filter;
 pub(crate) mod durable;

@@ -4,16 +4,16 @@
 use crate::base::entry::{EXPIRY_BYTES, Flags, Kind, SeqNo, Tag, covered};
 use crate::base::error::{Error, Result};
 use crate::base::expiry;
-use crate::base::merge_operator::Named;
+use crate::base::merge_operator::KeyspaceOperator;
 
 /// A stored value, and the length of its front: the bytes before the value proper.
-type Fronted<V> = (V, usize);
+type ValueAndFront<V> = (V, usize);
 
 /// The versions of a key so far, as they are stored. See the module.
 pub(crate) struct OperandChain<V> {
     /// The newest first.
-    operands: Vec<Fronted<V>>,
-    base: Option<Fronted<V>>,
+    operands: Vec<ValueAndFront<V>>,
+    base: Option<ValueAndFront<V>>,
     /// The time of expiry of the base.
     expires: Option<u64>,
     /// Versions from this number on are part of the chain.
@@ -89,7 +89,7 @@ impl<V: AsRef<[u8]>> OperandChain<V> {
     pub(crate) fn value<'o>(
         &self,
         key: &[u8],
-        operator: impl FnOnce() -> Result<&'o Named>,
+        operator: impl FnOnce() -> Result<&'o KeyspaceOperator>,
     ) -> Result<Option<Vec<u8>>> {
         let (base, operands) = self.parts();
         match operands.is_empty() {
@@ -106,6 +106,6 @@ impl<V: AsRef<[u8]>> OperandChain<V> {
 }
 
 /// The value proper.
-fn proper<V: AsRef<[u8]>>((stored, front): &Fronted<V>) -> &[u8] {
+fn proper<V: AsRef<[u8]>>((stored, front): &ValueAndFront<V>) -> &[u8] {
     &stored.as_ref()[*front..]
 }

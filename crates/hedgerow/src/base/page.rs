@@ -267,11 +267,11 @@ pub(crate) trait SharedPages: Send + Sync {
 }
 
 /// Pages that will be needed soon.
-pub(crate) type Wanted = Vec<(Arc<dyn SharedPages>, PageId)>;
+pub(crate) type PrefetchList = Vec<(Arc<dyn SharedPages>, PageId)>;
 
 /// Reads pages into the cache, as many at the same time as the device can. A failed read is not
 /// reported here: the later read of that page reports it.
-pub(crate) fn read_together(wanted: &Wanted, mut reads: Box<dyn Reads>) {
+pub(crate) fn read_together(wanted: &PrefetchList, mut reads: Box<dyn Reads>) {
     for (tag, (pages, id)) in wanted.iter().enumerate() {
         let _ = pages.begin_read(*id, &mut *reads, tag);
     }

@@ -42,10 +42,10 @@ enum Repr {
         bytes: [u8; INLINE_BYTES_MAX],
     },
     Heap(Arc<[u8]>),
-    Pinned(Arc<Pinned>),
+    Pinned(Arc<PagePin>),
 }
 
-struct Pinned {
+struct PagePin {
     bytes: PageSlice,
     gauge: Pin,
 }
@@ -98,7 +98,7 @@ impl Slice {
             return Slice::copy_from(&bytes);
         }
         let gauge = Pin::new(pinned, bytes.page_bytes());
-        Slice(Repr::Pinned(Arc::new(Pinned { bytes, gauge })))
+        Slice(Repr::Pinned(Arc::new(PagePin { bytes, gauge })))
     }
 
     /// The bytes without the first ones. Does not copy a page that only this slice pins.

@@ -10,14 +10,13 @@
 //! b ln²2)`, where `H` is the entropy of the sizes of runs. Small levels cost little and get many
 //! bits, so the last one can have fewer.
 //!
-//! Our filter is not ideal, so `p'` is that of [`bloom::rate`]. The module is pure: the caller
-//! describes the tree.
+//! Our filter is not ideal, so `p'` is that of [`bloom_lines::rate`]. The module is pure: the
+//! caller describes the tree.
 
 use std::sync::LazyLock;
 
+use crate::base::bloom_lines;
 use crate::base::page::TableId;
-
-use crate::table::filter::bloom;
 
 /// Bits per key of the first tables of a tree, in every level, if the memory decides.
 pub(crate) const BITS_FIRST: f64 = 10.0;
@@ -65,7 +64,7 @@ pub(crate) struct Curve {
 }
 
 /// The curve of the tables' filters.
-pub(crate) static BLOOM: LazyLock<Curve> = LazyLock::new(|| Curve::of(bloom::rate));
+pub(crate) static BLOOM: LazyLock<Curve> = LazyLock::new(|| Curve::of(bloom_lines::rate));
 
 impl Curve {
     /// The curve of a filter with this false-positive rate by bits per key, from one bit on. Below
@@ -162,7 +161,7 @@ pub(crate) fn of_table(bits: f64, table: TableId) -> Option<f32> {
 /// The mean size of the filter of one table with this many entries, in such a level.
 pub(crate) fn table_bytes(bits: f64, entries: u64) -> f64 {
     let part = (bits / BITS_MIN).min(1.0);
-    part * bloom::stored_bytes(entries as f64 * bits.max(BITS_MIN) / 8.0)
+    part * bloom_lines::stored_bytes(entries as f64 * bits.max(BITS_MIN) / 8.0)
 }
 
 /// Keeps the filters of a tree at their memory. A table keeps the filter that it was written with:

@@ -77,7 +77,7 @@ pub(super) fn filter_file(
 // ---- writing ----
 
 /// A file of a filter that is being written.
-pub(super) struct Writing {
+pub(super) struct FilterFileWriter {
     out: Box<dyn SequentialWrite>,
     /// Removed unless a filter takes it.
     file: PagedFile,
@@ -85,13 +85,13 @@ pub(super) struct Writing {
     owner: Owner,
 }
 
-impl Writing {
-    pub(super) fn create(cx: &Context<'_>) -> Result<Writing> {
+impl FilterFileWriter {
+    pub(super) fn create(cx: &Context<'_>) -> Result<FilterFileWriter> {
         let (number, dir) = (cx.host.next_number()?, cx.host.filters_dir());
         let path = dir.join(format!("{:010}.filter", number.0));
         let file = filter_file(cx.tables, number, path);
         let out = cx.tables.storage.create(file.path());
-        Ok(Writing {
+        Ok(FilterFileWriter {
             out: out.map_err(|e| Error::io("write", file.path(), e))?,
             file,
             dir,
@@ -163,7 +163,7 @@ fn seal(bytes: &mut Vec<u8>, place: u64) {
 // ---- reading ----
 
 /// A file whose tail and description were read and checked.
-pub(crate) struct Framed {
+pub(crate) struct FilterFile {
     pub(super) kind: &'static dyn Kind,
     pub(crate) number: TableId,
     pub(crate) owner: Owner,
@@ -174,7 +174,7 @@ pub(crate) struct Framed {
     pub(crate) path: PathBuf,
 }
 
-impl Framed {
+impl FilterFile {
     /// Opens the file with this number. Cost: two reads.
     ///
     /// # Errors
@@ -184,19 +184,19 @@ impl Framed {
         mode: ReadMode,
         path: &Path,
         number: TableId,
-    ) -> Result<Framed> {
+    ) -> Result<FilterFile> {
         let opened = storage.open(path, mode);
         let file = opened.map_err(|e| Error::io("open", path, e))?;
-        Framed::read(file, path, number).map_err(|e| e.at(path, None))
+        FilterFile::read(file, path, number).map_err(|e| e.at(path, None))
     }
 
     /// Opens a file of a database in the database's mode.
-    pub(super) fn open_for(context: &TableContext, file: &PagedFile) -> Result<Framed> {
+    pub(super) fn open_for(context: &TableContext, file: &PagedFile) -> Result<FilterFile> {
         let storage = &*context.storage;
-        Framed::open(storage, context.read_mode, file.path(), file.id())
+        FilterFile::open(storage, context.read_mode, file.path(), file.id())
     }
 
-    fn read(file: Arc<dyn RandomRead>, path: &Path, number: TableId) -> Result<Framed> {
+    fn read(file: Arc<dyn RandomRead>, path: &Path, number: TableId) -> Result<FilterFile> {
         let tail_at = file.bytes().saturating_sub(TAIL_BYTES as u64);
         let tail = page_io::read_range(&*file, path, tail_at, TAIL_BYTES)?;
         let tail = Tail::decode(&tail, number)?;
@@ -215,7 +215,7 @@ impl Framed {
         let mut reader = ByteReader::new(unsealed(&bytes, place(number.0, body_bytes))?);
         let owner = Owner::decode(&mut reader)?;
         let description = reader.take(reader.remaining(), "description")?;
-        Ok(Framed {
+        Ok(FilterFile {
             kind: tail.kind,
             number,
             owner,
@@ -242,7 +242,7 @@ impl Framed {
 /// writing removes files that it does not need.
 pub(crate) fn verify(file: &PagedFile) -> Result<bool> {
     let context = file.context();
-    match Framed::open_for(context, file).and_then(|it| it.check()) {
+    match FilterFile::open_for(context, file).and_then(|it| it.check()) {
         Err(_) if context.storage.size(file.path()).is_err() => Ok(false),
         checked => checked.map(|_| true),
     }

@@ -4,7 +4,7 @@
 //! (LSM-trie, section 3.3). Here is what a tree sees of them all. A filter comes into the tree
 //! together with the tables that it answers for ([`prepare`], [`carry`]). A background job builds
 //! what a tree lacks ([`next`]). A tree without a filter is right, only slower, so nothing here
-//! fails a write, and files of filters are caches, of one form for all kinds ([`Framed`]).
+//! fails a write, and files of filters are caches, of one form for all kinds ([`FilterFile`]).
 //!
 //! Filters know tables and the shape of trees, but not the engine. What they need of it is a
 //! [`Context`].
@@ -37,11 +37,11 @@ use crate::table::paged_file::PagedFile;
 use crate::table::{Table, TableContext};
 
 pub use cluster::{ClusterContents, Stripe};
-pub(crate) use frame::{Framed, Owner, file_number, verify};
+pub(crate) use frame::{FilterFile, Owner, file_number, verify};
 pub(crate) use group::{GroupFilters, GroupProbe};
 pub use multi_level_cuckoo::CuckooContents;
 
-use frame::{Magic, Writing, filter_file};
+use frame::{FilterFileWriter, Magic, filter_file};
 
 /// The tables of one tree.
 type Version = Shape<Arc<Table>>;
@@ -100,11 +100,11 @@ pub(crate) trait Kind: Sync {
     fn files(&self, version: &Version) -> Vec<Arc<PagedFile>>;
 
     /// Reads and checks the body of a file.
-    fn check(&self, file: &Framed) -> Result<FilterContents>;
+    fn check(&self, file: &FilterFile) -> Result<FilterContents>;
 }
 
 /// A file that was there when the database was opened. It is removed unless a filter takes it.
-pub(crate) type FoundFile = (Arc<PagedFile>, Framed);
+pub(crate) type FoundFile = (Arc<PagedFile>, FilterFile);
 
 /// The contents of a file of a filter over several runs, by its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -258,19 +258,19 @@ pub(crate) fn filters_dir(root: &Path) -> PathBuf {
 
 /// The files of filters that were there when the database was opened. Those that no tree takes are
 /// removed.
-pub(crate) struct Found(BTreeMap<(Owner, Magic), Vec<FoundFile>>);
+pub(crate) struct FilterFiles(BTreeMap<(Owner, Magic), Vec<FoundFile>>);
 
-impl Found {
+impl FilterFiles {
     /// Reads the directory of filters. A file that cannot be opened is removed. Cost: two reads per
     /// file.
-    pub(crate) fn list(context: &Arc<TableContext>, dir: &Path) -> Found {
-        let mut found = Found(BTreeMap::new());
+    pub(crate) fn list(context: &Arc<TableContext>, dir: &Path) -> FilterFiles {
+        let mut found = FilterFiles(BTreeMap::new());
         for entry in context.storage.list(dir).unwrap_or_default() {
             let Some(number) = file_number(&entry.name) else {
                 continue;
             };
             let mut file = filter_file(context, TableId(number), dir.join(&entry.name));
-            if let Ok(framed) = Framed::open_for(context, &file) {
+            if let Ok(framed) = FilterFile::open_for(context, &file) {
                 file.set_bytes(entry.bytes);
                 let of_tree = found.0.entry((framed.owner, framed.kind.magic()));
                 of_tree.or_default().push((Arc::new(file), framed));

@@ -305,7 +305,7 @@ pub(crate) fn fold_operands(engine: &Arc<Engine>, partition: &Arc<Partition>, or
         partition,
         Priority::Merge,
         move |engine, partition| {
-            let folding = Folding(partition);
+            let folding = FoldGuard(partition);
             // A merge in the way ends it: the next get of such a key begins another.
             while let Step::Run(merge) = compaction::step(engine, partition, &mut manual) {
                 if carry_out_step(engine, partition, &merge).is_err() {
@@ -319,9 +319,9 @@ pub(crate) fn fold_operands(engine: &Arc<Engine>, partition: &Arc<Partition>, or
 }
 
 /// Ends the folding of a tree when it is dropped, also by a panic.
-struct Folding<'a>(&'a Partition);
+struct FoldGuard<'a>(&'a Partition);
 
-impl Drop for Folding<'_> {
+impl Drop for FoldGuard<'_> {
     fn drop(&mut self) {
         self.0.work().folding = false;
     }

@@ -37,7 +37,7 @@ use crate::table::iter::{Entry, ValueSource};
 use crate::table::memory::MergeMemory;
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::partition::Partition;
-use sorting::Sorting;
+use sorting::Sorter;
 
 /// The outcome of a bulk load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(crate) struct BulkLoad<'a> {
     /// One for each partition.
     outputs: Vec<OutputTables<'a>>,
     /// One for each partition, if entries come in another order than order keys.
-    sorting: Vec<Sorting<'a>>,
+    sorting: Vec<Sorter<'a>>,
     /// The order key of the last entry.
     last_key: Vec<u8>,
     scratch: Vec<u8>,
@@ -96,7 +96,7 @@ impl<'a> BulkLoad<'a> {
         };
         let sorted = state.facts.order.check_ranges().is_ok();
         let expires = state.facts.expiry_of_puts(|| engine.time());
-        let sorting = |p| Sorting::new(engine, p, design.clone(), seqno, held_bytes_max);
+        let sorting = |p| Sorter::new(engine, p, design.clone(), seqno, held_bytes_max);
         let unsorted = state.partitions.iter().filter(|_| !sorted);
         Ok(BulkLoad {
             sorting: unsorted.map(sorting).collect(),

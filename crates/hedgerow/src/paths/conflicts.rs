@@ -30,7 +30,7 @@ use crate::base::key_ranges::{KeyRange, KeyRanges};
 use crate::table::Table;
 use crate::table::iter::InternalIter;
 use crate::tree::engine::{Engine, KeyspaceCell, KeyspaceState, Writer, stripe};
-use crate::tree::partition::watchers::{Watch, Written};
+use crate::tree::partition::watchers::{Watch, WatchedWrite};
 use crate::tree::partition::{KeyBounds, Partition};
 use crate::tree::recorded::RangesRead;
 use crate::tree::version::SuperVersion;
@@ -157,17 +157,17 @@ pub(crate) struct Check<'a> {
     stripes: Vec<usize>,
     /// The trees that ranges were read of.
     trees: Vec<Arc<Partition>>,
-    watches: Vec<Watching<'a>>,
+    watches: Vec<WatchGuard<'a>>,
     attempts: u32,
 }
 
 /// A watch, until it is dropped.
-struct Watching<'a> {
+struct WatchGuard<'a> {
     basis: &'a Basis,
     watch: Arc<Watch>,
 }
 
-impl Drop for Watching<'_> {
+impl Drop for WatchGuard<'_> {
     fn drop(&mut self) {
         self.basis.state.facts.watchers.remove(&self.watch);
     }
@@ -225,8 +225,8 @@ impl<'a> Check<'a> {
         if self.watches.is_empty() && (many || often || !self.trees.is_empty()) {
             self.watch();
         }
-        for Watching { basis, watch } in &self.watches {
-            if let Written::Key(key) = watch.written() {
+        for WatchGuard { basis, watch } in &self.watches {
+            if let WatchedWrite::Key(key) = watch.written() {
                 return Err(basis.conflict(&key));
             }
             // Before the number is read, so that the look sees these loads.
@@ -256,13 +256,13 @@ impl<'a> Check<'a> {
     }
 
     fn watch(&mut self) {
-        let watching = |basis| Watching {
+        let watching = |basis| WatchGuard {
             basis,
             watch: Watch::new(Basis::watched(basis)),
         };
         self.watches = self.basis.iter().map(watching).collect();
         let _commits = self.writer.commit();
-        for Watching { basis, watch } in &self.watches {
+        for WatchGuard { basis, watch } in &self.watches {
             basis.state.facts.watchers.add(watch);
             for tree in &basis.state.partitions {
                 tree.log_segment.store(0, Ordering::Relaxed);

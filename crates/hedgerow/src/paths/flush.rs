@@ -14,10 +14,10 @@ use crate::base::range_tombstones::{RangeTombstones, successor};
 use crate::base::stats::{Event, OperationKind};
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
-use crate::paths::compaction::fold::Folding;
+use crate::paths::compaction::fold::OperandFold;
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
-use crate::paths::compaction::unsynced::Unsynced;
+use crate::paths::compaction::unsynced::SyncQueue;
 use crate::paths::group_filters;
 use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::Engine;
@@ -91,7 +91,7 @@ pub(crate) fn edit_for(
     partition: &Partition,
     memtable: &Arc<Memtable>,
     through: SeqNo,
-    unsynced: Option<&mut Unsynced>,
+    unsynced: Option<&mut SyncQueue>,
 ) -> Result<TreeEdit> {
     let run = RunId(engine.writer()?.ids.next_table().0);
     let tables = write_tables(engine, partition, memtable, run, unsynced)?;
@@ -129,7 +129,7 @@ fn write_tables(
     partition: &Partition,
     memtable: &Arc<Memtable>,
     run: RunId,
-    unsynced: Option<&mut Unsynced>,
+    unsynced: Option<&mut SyncQueue>,
 ) -> Result<Vec<TableMeta>> {
     let held = engine.held();
     let design = partition.keyspace.design_owned();
@@ -140,7 +140,7 @@ fn write_tables(
     let mut retain = Retain::new(&held, ranges);
     output.range_tombstones =
         retain.ranges(|lo, hi| !version.older_overlaps(0, None, (lo, hi), |_| false));
-    let mut folding = Folding::new(engine, &partition.keyspace);
+    let mut folding = OperandFold::new(engine, &partition.keyspace);
     let mut key = Vec::new();
     let mut first = true;
     let mut iter = memtable.iter();

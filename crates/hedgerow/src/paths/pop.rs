@@ -19,7 +19,7 @@ use crate::base::error::Result;
 use crate::base::options::Durability;
 use crate::paths::scan::{Cursor, Extent, Pair, Scan, View};
 use crate::paths::write;
-use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
+use crate::paths::write::{Condition, Outcome, ReadFacts, WriteOp};
 use crate::tree::engine::{Handle, KeyspaceCell, stripe};
 use crate::tree::partition::ends::{Ahead, End};
 use crate::tree::wal::payload::Payload;
@@ -122,7 +122,7 @@ fn delete(
     };
     let condition = Condition {
         routing_epoch: ahead.routing_epoch,
-        unchanged: Some(Unchanged::Key {
+        unchanged: Some(ReadFacts::Key {
             stripe: stripe(hash),
             seen: ahead.seqno,
             nearest_to: Some(end),

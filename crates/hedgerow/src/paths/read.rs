@@ -22,14 +22,13 @@ mod observer;
 use answer::{Answer, FoundEntry, read_value};
 pub use cached::MemoryAnswer;
 pub(crate) use cached::get_if_cached;
+use cached::published_version;
 pub(crate) use gets::{Gets, View};
 pub(crate) use neighbours::visit_values;
 pub(crate) use observer::{Observer, RunPlace, visit_value};
 
 use std::borrow::Cow;
 use std::sync::Arc;
-
-use hedgerow_mem::Publisher;
 
 use crate::base::entry::{Flags, KeyHash, Kind, SeqNo, Tag};
 use crate::base::error::{ErrorKind, Result};
@@ -88,20 +87,20 @@ pub(crate) fn get_observed(
         Some(found) => found,
         None => match in_tables(&engine.stats, &tree.version, query, observer)? {
             Some(answer) => read_value(engine, answer, want, observer)?,
-            None => Found::Absent,
+            None => NewestVersion::Absent,
         },
     };
     let found = match found {
-        Found::Value(value) => Some(value),
-        Found::Absent => None,
-        Found::Expiring(stored) => {
+        NewestVersion::Value(value) => Some(value),
+        NewestVersion::Absent => None,
+        NewestVersion::Expiring(stored) => {
             let found = engine.unexpired(stored, moment.time)?;
             found.map(|(at, value)| {
                 observer.expires(at);
                 value
             })
         }
-        Found::Operand => {
+        NewestVersion::Operand => {
             let partition = state.route(user_key, hash);
             let (value, in_tables) =
                 combining::combined(engine, partition, (&query, moment.time), observer)?;
@@ -138,8 +137,8 @@ fn in_tables<'v>(
             Step::Read(id) => {
                 let asked = lookup.asked();
                 match asked {
-                    Asked::Table(table) => observer.page(table, id),
-                    Asked::Probe(probe) => observer.probe_page(probe, id),
+                    LookupSource::Table(table) => observer.page(table, id),
+                    LookupSource::Probe(probe) => observer.probe_page(probe, id),
                 }
                 page = lookup.accept(asked, asked.page(id))?;
             }
@@ -188,7 +187,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
 }
 
 /// The meaning of the newest version of a key.
-pub(crate) enum Found {
+pub(crate) enum NewestVersion {
     Value(Slice),
     /// It is a put that expires: a time, then the value.
     Expiring(Slice),
@@ -198,15 +197,15 @@ pub(crate) enum Found {
     Operand,
 }
 
-impl Found {
+impl NewestVersion {
     /// The meaning of a version with this tag. `value` is called for a value.
     #[inline]
-    fn of(tag: Tag, value: impl FnOnce() -> Slice) -> Result<Found> {
+    fn of(tag: Tag, value: impl FnOnce() -> Slice) -> Result<NewestVersion> {
         match tag.kind {
-            Kind::Put if tag.flags.has(Flags::EXPIRES) => Ok(Found::Expiring(value())),
-            Kind::Put => Ok(Found::Value(value())),
-            Kind::Delete | Kind::RangeDelete => Ok(Found::Absent),
-            Kind::Merge => Ok(Found::Operand),
+            Kind::Put if tag.flags.has(Flags::EXPIRES) => Ok(NewestVersion::Expiring(value())),
+            Kind::Put => Ok(NewestVersion::Value(value())),
+            Kind::Delete | Kind::RangeDelete => Ok(NewestVersion::Absent),
+            Kind::Merge => Ok(NewestVersion::Operand),
             Kind::ValueRef => Err(tag.of_later_version()),
         }
     }
@@ -218,60 +217,55 @@ fn in_memtables(
     tree: &SuperVersion,
     query: &Query<'_>,
     observer: &mut impl Observer,
-) -> Result<Option<Found>> {
+) -> Result<Option<NewestVersion>> {
     for memtable in tree.memtables() {
-        let found = memtable.get(query.key, query.seqno);
+        let published = engine.publisher.published();
+        let found = match memtable.get(query.key, query.seqno) {
+            Some((seqno, ..)) if seqno.0 > published => {
+                published_version(&engine.publisher, memtable, (query, seqno))
+            }
+            found => found,
+        };
         observer.memtable(memtable, found.map(|(seqno, tag, _)| (seqno, tag)));
-        if let Some((seqno, tag, value)) = found {
-            wait_until_published(&engine.publisher, seqno);
+        if let Some((_, tag, value)) = found {
             engine.stats.memtable_hits.add(1);
             let is_seen = tag == Tag::PUT && observer.value(value);
-            return Found::of(tag, || Slice::copy_from(if is_seen { b"" } else { value }))
+            return NewestVersion::of(tag, || Slice::copy_from(if is_seen { b"" } else { value }))
                 .map(Some);
         }
     }
     Ok(None)
 }
 
-/// Waits for the publication of an entry that is applied but perhaps not published yet (invariant
-/// I20). A reader that has seen it must find it in every later scan and snapshot, and the rest of
-/// its batch or bulk load in every get.
-#[inline]
-fn wait_until_published(publisher: &Publisher, seqno: SeqNo) {
-    if seqno.0 > publisher.published() {
-        publisher.wait(seqno.0);
-    }
-}
-
 /// A filter or a table that is being probed and may need a page.
 #[derive(Clone, Copy)]
-pub(crate) enum Asked<'a> {
+pub(crate) enum LookupSource<'a> {
     /// A filter over several runs of a group.
     Probe(&'a GroupProbe),
     Table(&'a Arc<Table>),
 }
 
-impl<'a> Asked<'a> {
+impl<'a> LookupSource<'a> {
     /// The file of the page that it may need. `None` for a filter in memory that is not a cluster.
     fn file(self) -> Option<&'a PagedFile> {
         match self {
-            Asked::Table(table) => Some(table.pages()),
-            Asked::Probe(probe) => probe.filter.file(),
+            LookupSource::Table(table) => Some(table.pages()),
+            LookupSource::Probe(probe) => probe.filter.file(),
         }
     }
 
     fn page(self, id: PageId) -> Result<Page> {
         match self {
-            Asked::Table(table) => table.pages().page(id),
-            Asked::Probe(probe) => probe.pages.page(id),
+            LookupSource::Table(table) => table.pages().page(id),
+            LookupSource::Probe(probe) => probe.pages.page(id),
         }
     }
 
     /// Returns true if it answers without opening a file.
     fn is_open(self) -> bool {
         match self {
-            Asked::Table(table) => table.is_open(),
-            Asked::Probe(_) => true,
+            LookupSource::Table(table) => table.is_open(),
+            LookupSource::Probe(_) => true,
         }
     }
 
@@ -295,7 +289,7 @@ pub(crate) struct TableLookup<'v, 'a> {
 pub(crate) struct Position {
     level: usize,
     group: Option<GroupPosition>,
-    asked: Option<AskedAt>,
+    asked: Option<SourcePlace>,
     /// The page that a filter over several runs wanted last, and its content once it is read.
     /// Filters of other levels may be in the same page.
     probe_page: Option<(PageId, Option<Page>)>,
@@ -315,7 +309,7 @@ struct GroupPosition {
 
 /// The filter or table of a group that is being probed.
 #[derive(Clone, Copy)]
-enum AskedAt {
+enum SourcePlace {
     Probe(usize),
     /// A table of the run that is being probed.
     Table(usize),
@@ -323,14 +317,14 @@ enum AskedAt {
 
 impl Position {
     /// The filter or table that needs the page for which the lookup waits.
-    fn asked<'a>(&self, version: &'a Version) -> Asked<'a> {
+    fn asked<'a>(&self, version: &'a Version) -> LookupSource<'a> {
         let (Some(at), Some(asked)) = (&self.group, self.asked) else {
             panic!("a lookup that wants a page asks somebody for it");
         };
         let group = &version.levels[self.level].groups[at.number];
         match asked {
-            AskedAt::Probe(probe) => Asked::Probe(&group.filters.probes[probe]),
-            AskedAt::Table(table) => Asked::Table(&group.runs[at.run].tables[table]),
+            SourcePlace::Probe(probe) => LookupSource::Probe(&group.filters.probes[probe]),
+            SourcePlace::Table(table) => LookupSource::Table(&group.runs[at.run].tables[table]),
         }
     }
 }
@@ -341,7 +335,7 @@ impl<'v, 'a> TableLookup<'v, 'a> {
     }
 
     /// The filter or table that needs a page.
-    pub(crate) fn asked(&self) -> Asked<'v> {
+    pub(crate) fn asked(&self) -> LookupSource<'v> {
         self.at.asked(self.version)
     }
 
@@ -372,9 +366,9 @@ impl<'v, 'a> TableLookup<'v, 'a> {
     /// Accepts the page that is needed. If the page of a filter over several runs is damaged, the
     /// lookup skips the filter: the filter is rebuilt from the tables, and they know the answer.
     #[inline]
-    fn accept(&mut self, asked: Asked<'_>, page: Result<Page>) -> Result<Option<Page>> {
+    fn accept(&mut self, asked: LookupSource<'_>, page: Result<Page>) -> Result<Option<Page>> {
         match (asked, page) {
-            (Asked::Probe(probe), Err(error)) if error.kind() == ErrorKind::Corruption => {
+            (LookupSource::Probe(probe), Err(error)) if error.kind() == ErrorKind::Corruption => {
                 probe.pages.note_damage(&error);
                 self.at.asked = None;
                 Ok(None)
@@ -419,8 +413,8 @@ impl<'v, 'a> TableLookup<'v, 'a> {
         observer: &mut impl Observer,
     ) -> Result<Step<Option<Answer<'v>>>> {
         let answer = match self.asked() {
-            Asked::Probe(probe) => self.ask_probe(probe, stats, page, observer)?,
-            Asked::Table(table) => self.ask_table(table, stats, page, observer)?,
+            LookupSource::Probe(probe) => self.ask_probe(probe, stats, page, observer)?,
+            LookupSource::Table(table) => self.ask_table(table, stats, page, observer)?,
         };
         if matches!(answer, Step::Done(None)) {
             self.at.asked = None;
@@ -526,7 +520,7 @@ impl<'v, 'a> TableLookup<'v, 'a> {
 
     /// The filter or table to probe next.
     #[inline]
-    fn next(&mut self, observer: &mut impl Observer) -> Option<AskedAt> {
+    fn next(&mut self, observer: &mut impl Observer) -> Option<SourcePlace> {
         let (key, position) = (self.query.key, &mut *self.at);
         while let Some(level) = self.version.levels.get(position.level) {
             if level.is_empty() {
@@ -545,7 +539,7 @@ impl<'v, 'a> TableLookup<'v, 'a> {
             let group = &level.groups[at.number];
             if at.probed < group.filters.probes.len() && !at.runs.is_empty() {
                 at.probed += 1;
-                return Some(AskedAt::Probe(at.probed - 1));
+                return Some(SourcePlace::Probe(at.probed - 1));
             }
             while let Some(run) = at.runs.take_newest() {
                 at.run = run;
@@ -558,7 +552,7 @@ impl<'v, 'a> TableLookup<'v, 'a> {
                 };
                 observer.run(place, table.map(|at| &tables.tables[at]));
                 if let Some(table) = table {
-                    return Some(AskedAt::Table(table));
+                    return Some(SourcePlace::Table(table));
                 }
             }
             position.level += 1;

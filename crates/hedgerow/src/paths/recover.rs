@@ -48,7 +48,7 @@ use crate::base::stats::{Event, Listener, Stats};
 use crate::design::advisor::Device;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::{Found, Host, filters_dir};
+use crate::group_filter::{FilterFiles, Host, filters_dir};
 use crate::paths::background;
 use crate::paths::group_filters;
 use crate::table::TableContext;
@@ -118,7 +118,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
 }
 
 /// A database that is described, but whose log is not replayed yet.
-pub(crate) struct Opening {
+pub(crate) struct Recovery {
     pub(crate) engine: Arc<Engine>,
     survey: Survey,
     began: Duration,
@@ -130,7 +130,7 @@ pub(crate) fn begin(
     dir: &Path,
     options: &OpenOptions,
     locks: Option<Vec<Box<dyn FileLock>>>,
-) -> Result<Opening> {
+) -> Result<Recovery> {
     let storage = &options.environment.storage;
     for made in [tables_dir(dir), filters_dir(dir), log_dir(dir)] {
         storage
@@ -161,14 +161,14 @@ pub(crate) fn begin(
     // The manifest as it was read may not have been durable, and the state before it may need these
     // files. Only now there is a new manifest, which is durable.
     orphans::remove(&**storage, &orphans).inspect_err(|_| engine.abandon())?;
-    Ok(Opening {
+    Ok(Recovery {
         engine,
         survey,
         began,
     })
 }
 
-impl Opening {
+impl Recovery {
     /// Replays the log. Merges nothing below level 0: a merge under a repair would drop deletes of
     /// what tables in `lost` still have, and the next repair merges those again.
     pub(crate) fn finish(self) -> Result<Arc<Engine>> {
@@ -333,7 +333,7 @@ fn open_keyspaces(
     keyspaces: &BTreeMap<KeyspaceId, KeyspaceDescription>,
     trees: &BTreeMap<PartitionId, TreeDescription>,
 ) -> Result<Catalog> {
-    let mut filters = Found::list(&engine.tables, &engine.filters_dir());
+    let mut filters = FilterFiles::list(&engine.tables, &engine.filters_dir());
     let mut catalog = Catalog::default();
     for (&id, keyspace) in keyspaces {
         let tree = |partition: PartitionId, facts: &KeyspaceFacts| -> Result<_> {

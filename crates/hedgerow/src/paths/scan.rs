@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 use crate::base::entry::{Flags, Kind, SeqNo};
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Expiry;
-use crate::base::page::{PageId, Wanted, read_together};
+use crate::base::page::{PageId, PrefetchList, read_together};
 use crate::base::slice::{Pin, Slice};
 use crate::base::stats::OperationKind;
 use crate::design::merge_policy::shape::Run;
@@ -42,7 +42,7 @@ use crate::table::iter::uncovered::SeenRanges;
 use crate::table::iter::{InternalIter, ValueSource};
 use crate::tree::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::tree::memtable::RangeLists;
-use crate::tree::partition::{Covering, KeyBounds};
+use crate::tree::partition::{KeyBounds, PartitionRange};
 use crate::tree::version::SuperVersion;
 
 /// The bounds that every key is within.
@@ -55,7 +55,7 @@ pub(crate) const ALL_KEYS: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
 pub(crate) struct View {
     pub(crate) engine: Handle,
     pub(crate) state: Arc<KeyspaceState>,
-    covering: Covering,
+    covering: PartitionRange,
     /// The trees of the covered partitions.
     trees: Vec<Arc<SuperVersion>>,
     /// The range tombstones of each of these trees; empty if none has some.
@@ -346,10 +346,10 @@ pub struct Cursor {
     /// A seek may wait for several pages, because it looks into several runs or has a bound.
     prepares: bool,
     /// Empty except within a seek.
-    wanted: Wanted,
+    wanted: PrefetchList,
     /// The order key and value here; the value may still have to be read.
     key: Vec<u8>,
-    value: Found,
+    value: CursorValue,
     /// The value here, once requested, if it is a page of its own.
     long_value: OnceCell<Slice>,
     /// The time of expiry of the value here, if it has one.
@@ -378,7 +378,7 @@ enum At {
     BeforeKey,
 }
 
-enum Found {
+enum CursorValue {
     /// The value of the merged iterator's current entry.
     Here,
     Inline(Vec<u8>),
@@ -411,9 +411,9 @@ impl Cursor {
             view,
             merged,
             prepares: sources > 1,
-            wanted: Wanted::new(),
+            wanted: PrefetchList::new(),
             key: Vec::new(),
-            value: Found::Here,
+            value: CursorValue::Here,
             long_value: OnceCell::new(),
             expires: None,
             keeps_operands: false,
@@ -637,9 +637,9 @@ impl Cursor {
     fn source(&self) -> Option<ValueSource<'_>> {
         match &self.value {
             _ if self.at == At::Nowhere => None,
-            Found::Here => self.merged.entry().map(|entry| entry.value),
-            Found::Inline(bytes) => Some(ValueSource::Inline(bytes)),
-            Found::OutOfLine(page, bytes) => Some(ValueSource::OutOfLine {
+            CursorValue::Here => self.merged.entry().map(|entry| entry.value),
+            CursorValue::Inline(bytes) => Some(ValueSource::Inline(bytes)),
+            CursorValue::OutOfLine(page, bytes) => Some(ValueSource::OutOfLine {
                 page: *page,
                 bytes: *bytes,
             }),
@@ -656,7 +656,7 @@ impl Cursor {
     /// Clears the position until an entry is found.
     fn leave(&mut self) {
         self.at = At::Nowhere;
-        self.value = Found::Here;
+        self.value = CursorValue::Here;
         self.expires = None;
         self.long_value.take();
     }
@@ -676,7 +676,7 @@ impl Cursor {
                         let value = entry.value;
                         if let Some((at, value)) = self.unexpired(value)? {
                             (self.at, self.expires) = (At::OnKey, Some(at));
-                            self.value = Found::Inline(value);
+                            self.value = CursorValue::Inline(value);
                             return Ok(true);
                         }
                     }

@@ -32,6 +32,7 @@ use crate::base::stats::{OperationKind, Stats};
 use crate::paths::background;
 use crate::paths::background::wait;
 use crate::paths::conflicts::Check;
+use crate::table::memory::Memory;
 use crate::tree::engine::{CommitState, Engine, Writer, stripe};
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
@@ -75,7 +76,7 @@ impl WriteOp<'_> {
 pub(crate) struct Condition<'a> {
     /// The routing that the operations were made for.
     pub(crate) routing_epoch: u64,
-    pub(crate) unchanged: Option<Unchanged<'a>>,
+    pub(crate) unchanged: Option<ReadFacts<'a>>,
     /// The commit waits for nothing but a critical section: neither for memory, nor for a segment
     /// of the log, nor for other commits to be published.
     pub(crate) at_once: bool,
@@ -83,7 +84,7 @@ pub(crate) struct Condition<'a> {
 
 /// The facts that a conditional write has read.
 #[derive(Clone, Copy)]
-pub(crate) enum Unchanged<'a> {
+pub(crate) enum ReadFacts<'a> {
     /// Those of one operation on a key.
     Key {
         stripe: usize,
@@ -96,12 +97,12 @@ pub(crate) enum Unchanged<'a> {
     Basis(&'a Check<'a>),
 }
 
-impl Unchanged<'_> {
+impl ReadFacts<'_> {
     /// Returns true if the facts still hold. Inside the critical section.
     fn holds(&self, writer: &Writer, ops: &[WriteOp<'_>]) -> bool {
         match *self {
-            Unchanged::Basis(check) => check.holds(),
-            Unchanged::Key {
+            ReadFacts::Basis(check) => check.holds(),
+            ReadFacts::Key {
                 stripe,
                 seen,
                 nearest_to,
@@ -130,7 +131,7 @@ pub(crate) enum Outcome {
 }
 
 /// The resources of a commit after the critical section.
-struct Reserved {
+struct CommitPlace {
     place: Reservation,
     first: SeqNo,
     last: SeqNo,
@@ -216,14 +217,14 @@ pub(crate) fn commit(
 }
 
 /// Returns true if a write waits for a flush now, because all memory of the memtables is in use.
-pub(crate) fn waits(engine: &Engine) -> bool {
-    engine.memory.sealed.load(Ordering::Relaxed) != 0 && engine.memory.memtables_fill() >= 1.0
+pub(crate) fn waits(memory: &Memory) -> bool {
+    memory.sealed.load(Ordering::Relaxed) != 0 && memory.memtables_fill() >= 1.0
 }
 
 /// Waits as long as a write that begins now waits for a flush.
 pub(crate) fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
     engine.writer()?;
-    if waits(engine) {
+    if waits(&engine.memory) {
         wait::for_memory(engine)?;
     }
     engine.check_open()
@@ -275,7 +276,7 @@ fn reserve(
     ops: &[WriteOp<'_>],
     logged_bytes: usize,
     condition: Condition<'_>,
-) -> Result<std::result::Result<Reserved, Outcome>> {
+) -> Result<std::result::Result<CommitPlace, Outcome>> {
     loop {
         let mut state = writer.commit();
         engine.check_open()?;
@@ -312,7 +313,7 @@ fn reserve(
         };
         let first = std::mem::replace(&mut state.next_seqno, SeqNo(last.0 + 1));
         let memtables = assign(engine, writer, &mut state, ops, first, place.end());
-        return Ok(Ok(Reserved {
+        return Ok(Ok(CommitPlace {
             place,
             first,
             last,

@@ -9,7 +9,7 @@ use hedgerow_io::{RandomRead, SequentialWrite};
 use crate::base::entry::SeqNo;
 use crate::base::error::Result;
 use crate::base::key_order::Order;
-use crate::base::options::{Index as IndexModel, TableSpec};
+use crate::base::options::TableSpec;
 use crate::base::page::{Page, TableId};
 use crate::table::block_index::hash_marks::HashMarks;
 use crate::table::block_index::{Index, table_index};
@@ -75,22 +75,5 @@ pub(super) fn walk(
     match table {
         TableSpec::BlockBased => block_based::walk(block, see),
         TableSpec::HTable => htable::walk(block, order, see),
-    }
-}
-
-/// The bytes of buckets of `block_bytes` bytes per entry of `entry_bytes` bytes of key and value,
-/// without filters. `None` for formats whose blocks have no room left over.
-pub(crate) fn bucket_bytes(table: TableSpec, entry_bytes: f64, block_bytes: u32) -> Option<f64> {
-    match table {
-        TableSpec::BlockBased => None,
-        TableSpec::HTable => Some(htable::stored_bytes(entry_bytes, block_bytes)),
-    }
-}
-
-/// The index that comes with the format, as the advisor prices it; `None` if the design says which.
-pub(crate) fn index_of_buckets(table: TableSpec) -> Option<IndexModel> {
-    match table {
-        TableSpec::BlockBased => None,
-        TableSpec::HTable => Some(IndexModel::Marks),
     }
 }

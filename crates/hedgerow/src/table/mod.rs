@@ -207,7 +207,7 @@ pub(crate) trait Reader: Send + Sync {
 }
 
 /// A table that is written, and its file, which is not durable yet.
-pub(crate) type Written = (TableMeta, Box<dyn SequentialWrite>);
+pub(crate) type NewTable = (TableMeta, Box<dyn SequentialWrite>);
 
 /// A table being written. Entries come in order.
 pub(crate) trait Writer: Send {
@@ -220,5 +220,5 @@ pub(crate) trait Writer: Send {
     /// hashes for the filter.
     fn memory_bytes(&self) -> usize;
     /// Writes these range tombstones, index, filter and footer. The caller makes the file durable.
-    fn finish(self: Box<Self>, ranges: &RangeTombstones) -> Result<Written>;
+    fn finish(self: Box<Self>, ranges: &RangeTombstones) -> Result<NewTable>;
 }

@@ -41,11 +41,11 @@ pub(crate) struct PageCache {
     held_bytes: AtomicU64,
     capacity_bytes: AtomicU64,
     /// The tables whose pages are of no use any more.
-    gone: Mutex<Gone>,
+    gone: Mutex<DeadTables>,
 }
 
 #[derive(Default)]
-struct Gone {
+struct DeadTables {
     tables: Vec<TableId>,
     bytes: u64,
 }
@@ -167,7 +167,7 @@ impl PageCache {
         if gone.bytes < self.capacity_bytes() / GONE_PART {
             return;
         }
-        let Gone { mut tables, .. } = std::mem::take(&mut *gone);
+        let DeadTables { mut tables, .. } = std::mem::take(&mut *gone);
         drop(gone);
         tables.sort_unstable();
         for set in 0..self.sets.len() {

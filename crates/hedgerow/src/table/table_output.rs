@@ -15,7 +15,7 @@ use crate::base::range_tombstones::RangeTombstones;
 use crate::table::filter::table_filter;
 use crate::table::iter::Entry;
 
-use super::Written;
+use super::NewTable;
 use super::footer;
 use super::footer::Footer;
 use super::page_io;
@@ -194,7 +194,7 @@ impl Output {
         options: &TableOptions,
         index_top: Handle,
         filter: Option<table_filter::Description>,
-    ) -> Result<Written> {
+    ) -> Result<NewTable> {
         let mut facts = Vec::new();
         meta.encode(&mut facts);
         let facts_bytes = facts.len() as u64 + u64::from(TRAILER_BYTES);

@@ -10,7 +10,7 @@ use crate::base::options::KeyOrder;
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle, Page, PageClass, PageId, PageSource, Step};
 use crate::table::block_index;
 use crate::table::block_index::Index;
-use crate::table::filter::table_filter::Loaded;
+use crate::table::filter::table_filter::LoadedFilter;
 
 use super::contents::Contents;
 use super::entry_parts::ValueHandle;
@@ -53,7 +53,7 @@ struct Walk<'a> {
     order: Box<dyn Order>,
     order_key: Vec<u8>,
     /// The whole filter as it is in the file now. Keys probe its lines in no order.
-    filter: Option<Loaded>,
+    filter: Option<LoadedFilter>,
 }
 
 impl<'a> Walk<'a> {

@@ -43,7 +43,7 @@ use crate::table::memory::Memory;
 use crate::table::{Table, TableContext};
 use crate::tree::expiry_clock::ExpiryClock;
 use crate::tree::partition::KeyspaceFacts;
-use crate::tree::snapshot_list::{Held, SnapshotList};
+use crate::tree::snapshot_list::{SnapshotFacts, SnapshotList};
 use crate::tree::version::edit::Change;
 
 /// All parts of an open database.
@@ -96,7 +96,7 @@ impl Engine {
     }
 
     /// The facts about readers for a merge that begins now.
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn held(&self) -> SnapshotFacts {
         self.snapshots.held(|| self.time())
     }
 

@@ -13,7 +13,7 @@ use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
 use crate::base::key_ranges::KeyRange;
 use crate::base::mutex::lock;
-use crate::base::page::Wanted;
+use crate::base::page::PrefetchList;
 use crate::base::range_tombstones::successor;
 use crate::table::iter::{Entry, InternalIter};
 
@@ -72,7 +72,7 @@ impl RangesRead {
 }
 
 /// See the module.
-pub(crate) struct Recorded {
+pub(crate) struct RangeRecorder {
     inner: Box<dyn InternalIter>,
     reads: Arc<RangesRead>,
     /// The place of the current range.
@@ -81,9 +81,9 @@ pub(crate) struct Recorded {
     limit: Vec<u8>,
 }
 
-impl Recorded {
-    pub(crate) fn new(inner: Box<dyn InternalIter>, reads: Arc<RangesRead>) -> Recorded {
-        Recorded {
+impl RangeRecorder {
+    pub(crate) fn new(inner: Box<dyn InternalIter>, reads: Arc<RangesRead>) -> RangeRecorder {
+        RangeRecorder {
             inner,
             reads,
             place: None,
@@ -127,13 +127,13 @@ impl Recorded {
     }
 }
 
-impl InternalIter for Recorded {
+impl InternalIter for RangeRecorder {
     fn limit(&mut self, end: &[u8]) {
         self.limit = end.to_vec();
         self.inner.limit(end);
     }
 
-    fn prepare(&mut self, key: &[u8], wanted: &mut Wanted) {
+    fn prepare(&mut self, key: &[u8], wanted: &mut PrefetchList) {
         self.inner.prepare(key, wanted);
     }
 

@@ -25,11 +25,11 @@ pub(crate) struct SnapshotList {
 struct Open {
     next: u64,
     /// By registration.
-    snapshots: BTreeMap<u64, Registered>,
+    snapshots: BTreeMap<u64, SnapshotEntry>,
 }
 
 #[derive(Debug)]
-struct Registered {
+struct SnapshotEntry {
     seqno: SeqNo,
     /// When it was taken.
     taken: Duration,
@@ -39,7 +39,7 @@ struct Registered {
 
 /// The facts about readers that a merge must respect.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct SnapshotFacts {
     /// The numbers that open snapshots read at, ascending, each once.
     pub(crate) snapshots: Vec<SeqNo>,
     /// Entries that expire up to this time have expired for all of them, and for everybody who
@@ -50,12 +50,12 @@ pub(crate) struct Held {
 }
 
 #[cfg(test)]
-impl Held {
+impl SnapshotFacts {
     /// The facts about these snapshots while nothing expires.
-    pub(crate) fn by(snapshots: &[SeqNo]) -> Held {
-        Held {
+    pub(crate) fn by(snapshots: &[SeqNo]) -> SnapshotFacts {
+        SnapshotFacts {
             snapshots: snapshots.to_vec(),
-            ..Held::default()
+            ..SnapshotFacts::default()
         }
     }
 }
@@ -78,7 +78,7 @@ impl SnapshotList {
         let (seqno, time) = (SeqNo(publisher.published()), time());
         let id = open.next;
         open.next += 1;
-        let registered = Registered { seqno, taken, time };
+        let registered = SnapshotEntry { seqno, taken, time };
         open.snapshots.insert(id, registered);
         (Registration(id), (seqno, time), also())
     }
@@ -99,14 +99,14 @@ impl SnapshotList {
     }
 
     /// The facts about readers for a merge that begins now.
-    pub(crate) fn held(&self, now: impl FnOnce() -> u64) -> Held {
+    pub(crate) fn held(&self, now: impl FnOnce() -> u64) -> SnapshotFacts {
         let open = self.lock();
         let times = open.snapshots.values().map(|it| it.time);
         let time = times.fold(now(), u64::min);
         let mut numbers: Vec<SeqNo> = open.snapshots.values().map(|it| it.seqno).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        Held {
+        SnapshotFacts {
             snapshots: numbers,
             expired: time,
             next: open.next,

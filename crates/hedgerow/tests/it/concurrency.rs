@@ -314,3 +314,36 @@ fn flushes_wait_for_room_in_level_0() {
     assert_eq!(contents(&tiny).len() as u64, ENTRIES);
     db.verify().unwrap();
 }
+
+/// A get found the first of two writes of a batch, waited for the batch, and returned that one.
+#[test]
+fn a_get_sees_no_part_of_a_batch() {
+    let disk = SimStorage::new(9);
+    let db = threaded(&disk).open().unwrap();
+    let keyspace = db.keyspace("k", Layout::sorted()).unwrap();
+    keyspace.put("k", "whole").unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let found = [
+                        keyspace.get("k").unwrap(),
+                        keyspace.multi_get(&["k"]).unwrap().remove(0),
+                    ];
+                    assert_eq!(found.map(Option::unwrap), ["whole", "whole"]);
+                }
+            });
+        }
+        for i in 0..3000 {
+            let mut batch = db.batch();
+            batch.put(&keyspace, "k", "part").unwrap();
+            for j in 0..8 {
+                batch.put(&keyspace, key(j), value(i)).unwrap();
+            }
+            batch.put(&keyspace, "k", "whole").unwrap();
+            batch.commit(Durability::Buffered).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}

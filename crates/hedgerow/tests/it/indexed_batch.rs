@@ -174,6 +174,36 @@ fn others_neither_see_it_nor_are_seen() {
 }
 
 #[test]
+fn a_batch_over_the_present_sees_others_until_it_has_a_snapshot() {
+    let disk = SimStorage::new(1);
+    let db = open(&disk);
+    for keyspace in keyspaces(&db) {
+        let mut batch = db.present_batch();
+        batch.put(&keyspace, key(1), "mine").unwrap();
+        keyspace.put(key(1), "theirs").unwrap();
+        keyspace.put(key(2), "theirs").unwrap();
+        let mut expected = contents_unordered(&keyspace);
+        expected.insert(key(1), b"mine".to_vec());
+        for (key, value) in &expected {
+            assert_eq!(
+                batch.get(&keyspace, key).unwrap().as_deref(),
+                Some(&value[..])
+            );
+        }
+        assert_eq!(all(&mut batch, &keyspace), expected);
+        keyspace.delete(key(2)).unwrap();
+        assert_eq!(all(&mut batch, &keyspace), expected);
+    }
+    let mut batch = db.present_batch();
+    let other = plain(&open(&SimStorage::new(2)));
+    assert_eq!(kind(batch.get(&other, "a")), ErrorKind::InvalidArgument);
+    let plain = plain(&db);
+    db.close().unwrap();
+    assert_eq!(kind(batch.get(&plain, "a")), ErrorKind::Closed);
+    assert_eq!(kind(batch.scan_all(&plain).map(drop)), ErrorKind::Closed);
+}
+
+#[test]
 fn a_scan_sees_the_batch_as_it_was() {
     let disk = SimStorage::new(1);
     let db = open(&disk);

@@ -6,7 +6,7 @@ use crate::base::error::Result;
 use crate::base::options::Durability;
 use crate::paths::conflicts::{Basis, Check};
 use crate::paths::write;
-use crate::paths::write::{Condition, Outcome, Unchanged, WriteOp};
+use crate::paths::write::{Condition, Outcome, ReadFacts, WriteOp};
 use crate::tree::wal::payload::Payload;
 
 impl Batch {
@@ -96,7 +96,7 @@ impl Batch {
             if let Some(check) = &mut check {
                 check.begin_attempt()?;
             }
-            let unchanged = check.as_ref().map(Unchanged::Basis);
+            let unchanged = check.as_ref().map(ReadFacts::Basis);
             match self.attempt(unchanged, durability, false)? {
                 Outcome::Committed => return Ok(()),
                 Outcome::Rerouted => self.route_again(self.engine.routing_epoch())?,
@@ -109,7 +109,7 @@ impl Batch {
     /// Commits all operations once, as they are routed.
     fn attempt(
         &self,
-        unchanged: Option<Unchanged<'_>>,
+        unchanged: Option<ReadFacts<'_>>,
         durability: Durability,
         at_once: bool,
     ) -> Result<Outcome> {

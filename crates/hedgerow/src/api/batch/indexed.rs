@@ -1,8 +1,10 @@
 //! Indexed batches: batches whose reads see their own writes.
 
+mod below;
+
 use std::fmt;
 use std::ops::RangeBounds;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Batch;
 use crate::api::keyspace::Keyspace;
@@ -58,7 +60,8 @@ const MEMORY_BYTES_MAX: usize = 64 << 20;
 #[must_use = "a batch does nothing until it is committed"]
 pub struct IndexedBatch {
     batch: Batch,
-    snapshot: Snapshot,
+    /// Without one, gets read the present below the writes ([`below`]).
+    snapshot: OnceLock<Snapshot>,
     /// The writes up to `indexed`, from the first read on.
     own: Option<OwnWrites>,
     indexed: Mark,
@@ -75,10 +78,11 @@ pub struct IndexedBatch {
 pub struct Savepoint(u64);
 
 impl IndexedBatch {
-    pub(super) fn new(batch: Batch, snapshot: Snapshot) -> IndexedBatch {
+    /// A batch over a snapshot, or over the present until one is needed.
+    pub(super) fn new(batch: Batch, snapshot: Option<Snapshot>) -> IndexedBatch {
         IndexedBatch {
             batch,
-            snapshot,
+            snapshot: snapshot.map(OnceLock::from).unwrap_or_default(),
             own: None,
             indexed: Mark::default(),
             savepoints: Vec::new(),
@@ -110,11 +114,6 @@ impl IndexedBatch {
     /// The operations.
     pub fn batch(&self) -> &Batch {
         &self.batch
-    }
-
-    /// The snapshot below its own writes.
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
     }
 
     // ---- writing ----
@@ -261,7 +260,7 @@ impl IndexedBatch {
     pub fn get(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         match self.own_value(keyspace, key.as_ref())? {
             Some(value) => Ok(value),
-            None => self.snapshot.get(keyspace, key),
+            None => self.get_below(keyspace, key.as_ref()),
         }
     }
 
@@ -276,7 +275,7 @@ impl IndexedBatch {
     ) -> Result<MemoryAnswer> {
         match self.own_value(keyspace, key.as_ref())? {
             Some(value) => Ok(value.map_or(MemoryAnswer::Absent, MemoryAnswer::Value)),
-            None => self.snapshot.get_if_cached(keyspace, key),
+            None => self.get_if_cached_below(keyspace, key.as_ref()),
         }
     }
 
@@ -287,7 +286,7 @@ impl IndexedBatch {
     pub fn contains_key(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<bool> {
         match self.own_value(keyspace, key.as_ref())? {
             Some(value) => Ok(value.is_some()),
-            None => self.snapshot.contains_key(keyspace, key),
+            None => self.contains_key_below(keyspace, key.as_ref()),
         }
     }
 
@@ -306,7 +305,7 @@ impl IndexedBatch {
         let own = own.collect::<Result<Vec<_>>>()?;
         let below = keys.iter().zip(&own).filter(|(_, own)| own.is_none());
         let below: Vec<_> = below.map(|(key, _)| key).collect();
-        let mut found = self.snapshot.multi_get(keyspace, &below)?.into_iter();
+        let mut found = self.snapshot().multi_get(keyspace, &below)?.into_iter();
         let values = own.into_iter().map(|own| own.or_else(|| found.next()));
         Ok(values.map(Option::flatten).collect())
     }
@@ -377,10 +376,15 @@ impl IndexedBatch {
     /// value below is noted as read.
     #[allow(clippy::option_option, reason = "no write, a delete, a value")]
     fn own_value(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Option<Slice>>> {
-        self.snapshot.state(keyspace)?;
+        if self.batch.is_empty() && self.reads.is_none() {
+            // The read below checks the keyspace and the key.
+            return Ok(None);
+        }
+        self.check_below(keyspace)?;
         let facts = &keyspace.cell().facts;
         facts.order.check(key)?;
-        let time = self.snapshot.time();
+        let time = self.snapshot.get().map(Snapshot::time);
+        let time = || time.unwrap_or_else(|| keyspace.engine().time());
         let (mut chain, mut reaches_below) = (OperandChain::new(), true);
         let (compared, indexed) = match self.batch.has_few() {
             true => (self.batch.compared(keyspace.cell(), key)?, None),
@@ -391,7 +395,7 @@ impl IndexedBatch {
         };
         for (seqno, tag, stored) in compared.into_iter().chain(indexed.into_iter().flatten()) {
             let stored = || Ok(Slice::copy_from(stored));
-            reaches_below = chain.add((seqno, tag), stored, || time)?;
+            reaches_below = chain.add((seqno, tag), stored, time)?;
             if !reaches_below {
                 break;
             }
@@ -404,7 +408,7 @@ impl IndexedBatch {
             if chain.is_empty() {
                 return Ok(None);
             }
-            chain.set_base(self.snapshot.get(keyspace, key)?);
+            chain.set_base(self.get_below(keyspace, key)?);
         }
         let value = chain.value(key, || facts.merge_operator())?;
         Ok(Some(value.map(|value| Slice::copy_from(&value))))
@@ -426,16 +430,7 @@ impl IndexedBatch {
                 reads,
             })
         });
-        self.snapshot.view_with(keyspace, bounds, of_batch)
-    }
-
-    /// The record of what is read of a keyspace, if there is to be one.
-    fn reads_of(&mut self, keyspace: &Keyspace) -> Result<Option<&mut Basis>> {
-        let Some(reads) = &mut self.reads else {
-            return Ok(None);
-        };
-        let state = || self.snapshot.state(keyspace).cloned();
-        Basis::of(reads, keyspace.cell(), state).map(Some)
+        self.snapshot().view_with(keyspace, bounds, of_batch)
     }
 
     /// Commits as a transaction: if nobody else has changed what it has read since its snapshot, or
@@ -449,7 +444,7 @@ impl IndexedBatch {
             None => self.written()?,
         };
         basis.iter_mut().for_each(Basis::add_scanned);
-        let since = SeqNo(self.snapshot.number());
+        let since = SeqNo(self.snapshot().number());
         let result = self
             .batch
             .write_if_unchanged(durability, Some((since, &basis)));
@@ -464,7 +459,7 @@ impl IndexedBatch {
         let mut all = Vec::new();
         for (op, route) in self.batch.payload.iter().zip(&self.batch.routes) {
             let (op, cell) = (op?, &self.batch.keyspaces[route.keyspace]);
-            let state = self.snapshot.state_of(cell.facts.id);
+            let state = self.snapshot().state_of(cell.facts.id);
             // A keyspace made after the snapshot was empty then.
             let state = || Ok(state.cloned().unwrap_or_else(|| cell.state.load_full()));
             Basis::of(&mut all, cell, state)?.add_write(op.tag, op.user_key, op.value)?;
@@ -493,7 +488,7 @@ impl fmt::Debug for IndexedBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IndexedBatch")
             .field("batch", &self.batch)
-            .field("snapshot", &self.snapshot)
+            .field("snapshot", &self.snapshot.get())
             .finish()
     }
 }

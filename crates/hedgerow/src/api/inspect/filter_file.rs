@@ -7,7 +7,7 @@ use hedgerow_io::{ReadMode, Storage};
 use crate::base::entry::{KeyspaceId, PartitionId};
 use crate::base::error::{Error, Result};
 use crate::base::page::TableId;
-use crate::group_filter::{FilterContents, Framed, file_number};
+use crate::group_filter::{FilterContents, FilterFile, file_number};
 
 /// A filter's file; all of it was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl GroupFilter {
                 "expected a filter named by ten digits and `.filter`, found `{name}`"
             ))
         })?;
-        let file = Framed::open(storage, ReadMode::default(), path, TableId(number))?;
+        let file = FilterFile::open(storage, ReadMode::default(), path, TableId(number))?;
         Ok(GroupFilter {
             path: path.to_path_buf(),
             number,

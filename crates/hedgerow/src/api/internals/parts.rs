@@ -6,7 +6,7 @@ use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
 use crate::base::options::{FilterSpec, IndexSpec};
 use crate::base::page::{Handle, Step, TRAILER_BYTES, TableId};
-use crate::group_filter::multi_level_cuckoo::{Mode, MultiLevelCuckoo, Sizing, hash_of};
+use crate::group_filter::multi_level_cuckoo::{CuckooSize, Mode, MultiLevelCuckoo, hash_of};
 use crate::table::block_index::table_index as index;
 use crate::table::filter::{Probe, RunMask, table_filter as filter};
 
@@ -109,7 +109,7 @@ impl Filters {
     /// `InvalidArgument` for a filter spec without a number of bits, and for too many keys.
     pub fn new(spec: FilterSpec, runs_max: usize, entries: u64) -> Result<Filters> {
         if let Some((fingerprint_bits, mode)) = Mode::of_spec(spec) {
-            let filter = MultiLevelCuckoo::new(Sizing {
+            let filter = MultiLevelCuckoo::new(CuckooSize {
                 fingerprint_bits,
                 runs_max,
                 entries,

@@ -11,7 +11,7 @@ use crate::base::page::Handle;
 use crate::group_filter::Owner;
 use crate::group_filter::cluster::{self, PageEnds};
 use crate::group_filter::frame;
-use crate::group_filter::multi_level_cuckoo::{Mode, Sizing, hash_of};
+use crate::group_filter::multi_level_cuckoo::{CuckooSize, Mode, hash_of};
 use crate::table::block_index::Builder as _;
 use crate::table::block_index::entropy_coded_trie::three_level::{Builder, Form};
 use crate::table::block_index::hash_marks;
@@ -141,7 +141,7 @@ fn a_cluster() -> Vec<u8> {
 
 /// The bytes of a filter and of the hashes of its newest run.
 fn filter_of_two_runs(mode: Mode) -> (Vec<u8>, Vec<u8>) {
-    let sizing = Sizing {
+    let sizing = CuckooSize {
         fingerprint_bits: 6,
         runs_max: 4,
         entries: 60,

@@ -5,14 +5,14 @@ use crate::base::error::{Error, Result};
 use crate::base::slice::Slice;
 
 /// The outcome of a write that did not take place.
-enum Unwritten {
+enum ConditionError {
     OtherValue(Option<Slice>),
     Failed(Error),
 }
 
-impl From<Error> for Unwritten {
-    fn from(error: Error) -> Unwritten {
-        Unwritten::Failed(error)
+impl From<Error> for ConditionError {
+    fn from(error: Error) -> ConditionError {
+        ConditionError::Failed(error)
     }
 }
 
@@ -101,12 +101,12 @@ impl Keyspace {
     ) -> Result<Option<Slice>> {
         let written = self.try_update(key, |old| match condition(old) {
             true => Ok(new.map(<[u8]>::to_vec)),
-            false => Err(Unwritten::OtherValue(old.map(Slice::copy_from))),
+            false => Err(ConditionError::OtherValue(old.map(Slice::copy_from))),
         });
         match written {
             Ok(_) => Ok(None),
-            Err(Unwritten::OtherValue(old)) => Ok(old),
-            Err(Unwritten::Failed(error)) => Err(error),
+            Err(ConditionError::OtherValue(old)) => Ok(old),
+            Err(ConditionError::Failed(error)) => Err(error),
         }
     }
 }

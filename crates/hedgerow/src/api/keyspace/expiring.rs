@@ -14,13 +14,13 @@ use crate::paths::keyspaces;
 use crate::paths::read;
 use crate::paths::read::{Observer, Want};
 use crate::paths::write;
-use crate::paths::write::{Condition, Unchanged};
+use crate::paths::write::{Condition, ReadFacts};
 use crate::tree::engine::stripe;
 
 /// Remembers the time of expiry that a get has met.
-struct Seen(Option<u64>);
+struct ExpiryObserver(Option<u64>);
 
-impl Observer for Seen {
+impl Observer for ExpiryObserver {
     fn expires(&mut self, at: u64) {
         self.0 = Some(at);
     }
@@ -169,7 +169,7 @@ impl Keyspace {
     /// The value of a key, and its time of expiry.
     fn get_entry(&self, key: &[u8], want: Want) -> Result<(Option<Slice>, Option<u64>)> {
         self.check_not_dropped()?;
-        let (state, mut seen) = (self.cell.state.load(), Seen(None));
+        let (state, mut seen) = (self.cell.state.load(), ExpiryObserver(None));
         let moment = Moment::PRESENT;
         let value = read::get_observed(&self.engine, &state, key, moment, want, &mut seen)?;
         Ok((value, seen.0))
@@ -207,7 +207,7 @@ impl Keyspace {
             }
             let basis = Some(Condition {
                 routing_epoch,
-                unchanged: Some(Unchanged::Key {
+                unchanged: Some(ReadFacts::Key {
                     stripe,
                     seen,
                     nearest_to: None,

@@ -110,7 +110,7 @@ impl FoundTable {
 
 /// The tables that were set aside.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct RepairTables {
     /// Those that are merged back.
     pub(super) readable: Vec<FoundTable>,
     /// The damaged ones, and the names that they keep.
@@ -213,8 +213,8 @@ pub(super) fn find(
     places: &[PathBuf],
     known: &State,
     report: &mut RepairReport,
-) -> Result<Found> {
-    let mut found = Found::default();
+) -> Result<RepairTables> {
+    let mut found = RepairTables::default();
     for path in set_aside_in(storage, places, "")? {
         find_one(storage, path, known, (&mut found, report))?;
     }
@@ -233,7 +233,7 @@ fn find_one(
     storage: &dyn Storage,
     path: PathBuf,
     known: &State,
-    (found, report): (&mut Found, &mut RepairReport),
+    (found, report): (&mut RepairTables, &mut RepairReport),
 ) -> Result<()> {
     let facts = facts(storage, &path)?;
     let described = number_of(&path).and_then(|id| known.table(TableId(id)));
@@ -313,7 +313,7 @@ pub(super) fn next_number(storage: &dyn Storage, places: &[PathBuf]) -> Result<u
 /// them. It continues here if this one is stopped.
 pub(super) fn put_away(
     storage: &dyn Storage,
-    found: &Found,
+    found: &RepairTables,
     now: &State,
     report: &mut RepairReport,
 ) -> Result<()> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::{MergeError, MergeOperator};
 
-type Combined = Result<Vec<u8>, MergeError>;
+type OperatorResult = Result<Vec<u8>, MergeError>;
 
 /// An operator whose operands are values: one function combines both.
 struct Values {
@@ -26,7 +26,7 @@ struct Values {
 }
 
 impl Values {
-    fn combined<'a>(&self, values: impl Iterator<Item = &'a [u8]>) -> Combined {
+    fn combined<'a>(&self, values: impl Iterator<Item = &'a [u8]>) -> OperatorResult {
         let mut sum: Option<Vec<u8>> = None;
         for value in values {
             (self.check)(value)?;

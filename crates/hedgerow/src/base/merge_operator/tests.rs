@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn named(name: &str) -> Named {
+fn named(name: &str) -> KeyspaceOperator {
     Operators::default().named(name)
 }
 

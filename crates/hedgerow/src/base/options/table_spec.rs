@@ -1,7 +1,8 @@
 //! The formats of tables by name. `crate::table::format` opens them.
 
 use super::named::named;
-use super::{IndexSpec, KeyOrder, check_range};
+use super::{Index, IndexSpec, KeyOrder, check_range};
+use crate::base::bucket_fill;
 use crate::base::error::{Error, Result};
 
 /// The format of tables.
@@ -48,6 +49,19 @@ impl TableSpec {
     /// Returns true if entries are in buckets that the hash of a key names.
     pub(crate) fn has_buckets(self) -> bool {
         self == TableSpec::HTable
+    }
+
+    /// The bytes of buckets of `block_bytes` bytes per entry of `entry_bytes` bytes of key and
+    /// value, without filters. `None` for formats whose blocks have no room left over.
+    pub(crate) fn bucket_bytes(self, entry_bytes: f64, block_bytes: u32) -> Option<f64> {
+        self.has_buckets()
+            .then(|| bucket_fill::stored_bytes(entry_bytes, block_bytes))
+    }
+
+    /// The index that comes with the format, as the advisor prices it; `None` if the design says
+    /// which.
+    pub(crate) fn index_of_buckets(self) -> Option<Index> {
+        self.has_buckets().then_some(Index::Marks)
     }
 
     pub(super) fn check_order(self, order: KeyOrder) -> Result<()> {

@@ -43,12 +43,12 @@ type AfterJob = Arc<dyn Fn() + Send + Sync>;
 
 /// The queue and its threads.
 pub(crate) struct Scheduler {
-    shared: Arc<Shared>,
+    shared: Arc<SchedulerState>,
     threads: Mutex<Vec<Box<dyn Join>>>,
     after: AfterJob,
 }
 
-struct Shared {
+struct SchedulerState {
     queue: Mutex<Queue>,
     /// A job was queued, or the scheduler stops.
     work: Condvar,
@@ -133,7 +133,7 @@ impl Scheduler {
             Background::Threads(n) => (n.max(2), 0),
             Background::Inline { seed } => (0, seed),
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SchedulerState {
             queue: Mutex::new(Queue {
                 random: Random::new(seed),
                 ..Queue::default()
@@ -330,7 +330,7 @@ impl Drop for Scheduler {
     }
 }
 
-impl Shared {
+impl SchedulerState {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         lock(&self.queue)
     }

@@ -107,11 +107,12 @@ impl Throttle {
     /// number of parts.
     pub(crate) fn set_part(&self, source: Pressure, part: u32, fill: impl FnOnce() -> f64) {
         let mut parts = lock(&self.parts[source as usize]);
-        let fill = fill().max(0.0).to_bits();
+        let fill = fill();
         if let Some(before) = parts.fills.remove(&part) {
             parts.ordered.remove(&(before, part));
         }
-        if fill > 0 {
+        if fill > 0.0 {
+            let fill = fill.to_bits();
             parts.fills.insert(part, fill);
             parts.ordered.insert((fill, part));
         }

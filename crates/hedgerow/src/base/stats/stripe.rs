@@ -21,7 +21,7 @@ static FREE: AtomicUsize = AtomicUsize::new((1 << OWNED) - 1);
 static NEXT_SHARED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static TAKEN: Taken = Taken(Stripe::take());
+    static TAKEN: ThreadStripe = ThreadStripe(Stripe::take());
 }
 
 /// The number of a stripe.
@@ -68,9 +68,9 @@ impl Stripe {
 }
 
 /// The stripe of a thread until it ends.
-struct Taken(Stripe);
+struct ThreadStripe(Stripe);
 
-impl Drop for Taken {
+impl Drop for ThreadStripe {
     fn drop(&mut self) {
         if self.0.0 < OWNED {
             FREE.fetch_or(1 << self.0.0, Ordering::Release);

@@ -1,10 +1,11 @@
 //! The result of the search, and the constraints that it keeps to.
 
+use super::capacities::Capacities;
 use super::cost::Merges;
-use super::geometry::{Capacities, Geometry};
 use super::prediction::{Prediction, Tree};
 use super::workload::Workload;
-use crate::base::options::{Filter, Index, KeyOrder};
+use crate::base::options::{Design, Filter, Index, KeyOrder};
+use crate::design::merge_policy::geometry::Geometry;
 
 /// The limits of a tree, and the structures that it may use.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,6 +105,8 @@ pub struct Advice {
     pub tree: Tree,
     /// Its predicted cost.
     pub prediction: Prediction,
+    /// Its design, if that was priced as a whole.
+    pub(super) whole: Option<Design>,
 }
 
 /// True if entries are written too often.

@@ -3,21 +3,18 @@
 use super::advice::Advice;
 use super::cost::Level;
 use super::device::Device;
-use super::geometry::Geometry;
 use super::growth;
-use super::growth::{Grown, Sizes, Stage};
+use super::growth::{GrownStore, Sizes, Stage};
 use super::prediction::Tree;
 use super::workload::Workload;
 use crate::base::entry::ENTRY_OVERHEAD_BYTES;
 use crate::base::error::Result;
 use crate::base::options::{
-    CLUSTER_SHARE, CutSpec, Design, Filter, FilterSpec, Index, LevelSpec, PolicySpec, Residency,
-    TableSpec,
+    CLUSTER_SHARE, CutSpec, Design, FilterSpec, Index, LevelSpec, PolicySpec, Residency,
 };
 use crate::design::allocation;
 use crate::design::allocation::BLOOM;
 use crate::design::merge_policy;
-use crate::table::format;
 
 /// The default part of the memory budget that indexes leave to filters: nine tenths of their common
 /// share.
@@ -92,7 +89,7 @@ pub fn expect(
 }
 
 fn index(design: &Design, level: usize) -> Index {
-    match format::index_of_buckets(design.table) {
+    match design.table.index_of_buckets() {
         Some(index) => index,
         None if design.residency == Residency::Paged => Index::Paged,
         None => design.index_at(level).model(),
@@ -105,7 +102,7 @@ fn index(design: &Design, level: usize) -> Index {
 /// tails in memory as far as these fit.
 fn filters_in_memory(
     design: &Design,
-    grown: &Grown,
+    grown: &GrownStore,
     workload: &Workload,
     memory_bytes: u64,
 ) -> Vec<(bool, bool)> {
@@ -140,7 +137,7 @@ fn sizes(design: &Design, workload: &Workload, memory_bytes: u64) -> Sizes {
         .table_bytes
         .unwrap_or(memtable.clamp(2 << 20, 64 << 20));
     let entry = workload.entry_bytes();
-    let stored = match format::bucket_bytes(design.table, entry, design.block_bytes) {
+    let stored = match design.table.bucket_bytes(entry, design.block_bytes) {
         Some(bytes) => bytes / entry,
         None => 1.0 + STORED_BYTES / entry,
     };
@@ -156,7 +153,7 @@ fn sizes(design: &Design, workload: &Workload, memory_bytes: u64) -> Sizes {
 fn divided_bits(
     average: Option<f64>,
     stage: &Stage,
-    grown: &Grown,
+    grown: &GrownStore,
     workload: &Workload,
     memory_bytes: u64,
 ) -> f64 {
@@ -179,18 +176,13 @@ fn divided_bits(
 }
 
 impl Advice {
-    /// The engine's design for this tree: a trie, or a table of levels that are merged in slices of
-    /// the key range when full. Ratios below 2 become 2.
+    /// The engine's design for this tree: one that was priced as a whole, or a table of levels that
+    /// are merged in slices of the key range when full. Ratios below 2 become 2.
     pub fn design(&self, device: &Device) -> Design {
-        if let Geometry::Trie { fan_out } = self.capacities.geometry {
-            let is_filtered = |level: &&Level| !level.filter.is_none();
-            let levels = self.tree.levels.iter().filter(is_filtered);
-            // Levels whose clusters fit the memory count as levels with a filter per table.
-            let filter = levels.max_by_key(|level| level.filter != Filter::Bloom);
+        if let Some(whole) = &self.whole {
             return Design {
                 block_bytes: device.block_bytes as u32,
-                memtable_bytes: Some((self.tree.memtables_bytes / 2.0) as u64),
-                ..trie(fan_out, filter.map(filter_spec).unwrap_or_default())
+                ..whole.clone()
             };
         }
         let steps = self.capacities.steps();
@@ -218,16 +210,6 @@ impl Advice {
             memtable_bytes: Some((self.tree.memtables_bytes / 2.0) as u64),
             ..Design::default()
         }
-    }
-}
-
-/// A trie of HTables with this filter.
-pub(super) fn trie(fan_out: u32, filter: FilterSpec) -> Design {
-    Design {
-        policy: PolicySpec::trie(fan_out),
-        table: TableSpec::HTable,
-        filter,
-        ..Design::default()
     }
 }
 

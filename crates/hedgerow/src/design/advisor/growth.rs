@@ -65,7 +65,7 @@ const PLAYED_MAX: f64 = 256.0;
 
 /// A grown store.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Grown {
+pub(super) struct GrownStore {
     /// Runs of level 0 that are merged down together.
     pub(super) level0_runs: u32,
     /// The used levels from 1. Here `writes` counts writes of an entry of the store, averaged over
@@ -84,11 +84,11 @@ pub(super) struct Sizes {
 }
 
 /// The state of a store of `bytes` of keys and values.
-pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Grown {
+pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> GrownStore {
     trie_growth::grow(policy, sizes, bytes).unwrap_or_else(|| levels(policy, sizes, bytes))
 }
 
-fn levels(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Grown {
+fn levels(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> GrownStore {
     let &Sizes {
         memtable_bytes,
         table_bytes,
@@ -118,7 +118,7 @@ fn levels(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Grown {
         counted = counted.filter(|_| stage.by_runs);
         above += stage.bytes;
     }
-    Grown {
+    GrownStore {
         level0_runs,
         stages: end,
     }

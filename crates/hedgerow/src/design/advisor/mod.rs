@@ -26,26 +26,27 @@
 
 mod adoption;
 mod advice;
+mod capacities;
 mod cost;
 mod device;
 mod expected;
-mod geometry;
 mod growth;
 mod prediction;
 mod search;
-mod tries;
+mod whole_designs;
 mod workload;
 
 #[cfg(test)]
 mod tests;
 
 pub use crate::base::options::{Filter, Index};
+pub use crate::design::merge_policy::geometry::Geometry;
 pub(crate) use adoption::{Adoption, adoption, is_due};
 pub use advice::{Advice, Constraints};
+pub use capacities::Capacities;
 pub use cost::{Costs, Level, Merges};
 pub use device::{Device, Objective};
 pub use expected::{Expected, expect};
-pub use geometry::{Capacities, Geometry};
 pub use prediction::{Memory, Prediction, Tree};
 pub use search::advise;
 pub use workload::{Mix, Workload};

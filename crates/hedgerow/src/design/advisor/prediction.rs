@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use super::capacities::bisect;
 use super::cost::{Base, Level, Share, runs_average};
 use super::device::Device;
-use super::geometry::bisect;
 use super::workload::Workload;
 
 /// Full levels under a level 0 of cached runs.

@@ -8,11 +8,11 @@
 //! data where a byte saves most. Geometries are enumerated: some 200, in milliseconds.
 
 use super::advice::{Advice, Constraints, is_worn};
+use super::capacities::Capacities;
 use super::cost::{Level, Share};
 use super::device::Device;
-use super::geometry::Capacities;
 use super::prediction::{Tree, space};
-use super::tries;
+use super::whole_designs::whole_designs;
 use super::workload::Workload;
 use crate::base::error::{Error, Result};
 use crate::base::options::{FALSE_POSITIVES_MIN, Index};
@@ -40,7 +40,7 @@ pub fn advise(
     let mut found: Vec<Advice> = candidates(workload, constraints)
         .filter_map(|capacities| solve(capacities, workload, device, constraints))
         .collect();
-    found.extend(tries::tries(workload, device, constraints)?);
+    found.extend(whole_designs(workload, device, constraints)?);
     found.sort_by(|a, b| a.prediction.cost_us.total_cmp(&b.prediction.cost_us));
     let mut best: Vec<Advice> = Vec::new();
     for advice in found {
@@ -121,6 +121,7 @@ fn solve(
         tree,
         prediction,
         capacities,
+        whole: None,
     })
 }
 

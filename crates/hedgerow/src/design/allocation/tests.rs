@@ -4,6 +4,7 @@ use super::*;
 use crate::base::entry::KeyHash;
 use crate::base::page::Step;
 use crate::table::filter::Probe;
+use crate::table::filter::bloom;
 use crate::table::filter::hash_list::HashList;
 
 fn ideal_rate(bits: f64) -> f64 {
@@ -32,7 +33,7 @@ fn false_reads(rate: impl Fn(f64) -> f64, levels: &[Level], bits: &[f64]) -> f64
 /// The rate of tables of a level with these bits on average, some of them without a filter.
 fn bloom_rate(bits: f64) -> f64 {
     let part = (bits / BITS_MIN).min(1.0);
-    1.0 - part * (1.0 - bloom::rate(bits.max(BITS_MIN)))
+    1.0 - part * (1.0 - bloom_lines::rate(bits.max(BITS_MIN)))
 }
 
 /// The entropy of the sizes of runs, in nats.

@@ -42,7 +42,7 @@ pub(super) struct Step {
 
 /// A policy of parts of the last level.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Anchored {
+pub(crate) struct LevelShares {
     /// Runs in level 0 that are merged down together.
     pub(super) level0_runs: u32,
     /// The base level is worth at least this many merges out of level 0.
@@ -51,7 +51,7 @@ pub(crate) struct Anchored {
     pub(super) steps: Vec<Step>,
 }
 
-impl Anchored {
+impl LevelShares {
     /// Makes a step for each distance. `ln_ratio` is the natural logarithm of the ratio of the
     /// level's capacity to that of the level above. `runs_max` is the number of runs of the level.
     pub(super) fn new(
@@ -59,7 +59,7 @@ impl Anchored {
         ln_ratio: impl Fn(usize) -> f64,
         runs_max: impl Fn(usize) -> u32,
         cut: CutSpec,
-    ) -> Anchored {
+    ) -> LevelShares {
         let mut ln_share = 0.0;
         let mut ln_below = f64::INFINITY;
         let step = |distance| {
@@ -73,7 +73,7 @@ impl Anchored {
             ln_share -= ln_below;
             step
         };
-        Anchored {
+        LevelShares {
             level0_runs,
             base_merges: 1.0,
             steps: (0..DEPTH_MAX).map(step).collect(),
@@ -87,7 +87,7 @@ impl Anchored {
     }
 }
 
-impl Policy for Anchored {
+impl Policy for LevelShares {
     fn targets(&self, summary: &Summary) -> Targets {
         let anchor = summary.levels.iter().skip(1).map(|level| level.bytes).max();
         let ln_anchor = (anchor.unwrap_or(0) as f64).ln();

@@ -2,7 +2,7 @@
 
 use crate::base::options::CutSpec;
 
-use super::anchored::{Anchored, LEVEL0_RUNS};
+use super::anchored::{LEVEL0_RUNS, LevelShares};
 
 /// One run per level. The ratio of the level `k` above the last to the one above it is `ratio /
 /// scaling^k`. So small levels are merged less often and there are fewer of them: the number of
@@ -12,9 +12,9 @@ use super::anchored::{Anchored, LEVEL0_RUNS};
 /// The capacities are the closed form `c^(k(k-1)/2) / T^k` of the last level's actual size, which
 /// does not contain the number of levels (specification of the models, 1.2 and 1.7). The data
 /// outside the last level is less than `1 / (T - 1)` of it.
-pub(super) fn garnering(ratio: f64, scaling: f64, cut: CutSpec) -> Anchored {
+pub(super) fn garnering(ratio: f64, scaling: f64, cut: CutSpec) -> LevelShares {
     let ln_ratio = |distance: usize| ratio.ln() - distance as f64 * scaling.ln();
-    Anchored::new(LEVEL0_RUNS, ln_ratio, |_| 1, cut)
+    LevelShares::new(LEVEL0_RUNS, ln_ratio, |_| 1, cut)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 mod anchored;
 mod garnering;
 mod garnering_paper;
+pub(in crate::design) mod geometry;
 mod level_target;
 pub(crate) mod occupancy;
 mod presets;
@@ -25,8 +26,9 @@ use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::base::options::{CutSpec, PolicySpec};
+use crate::base::options::{CutSpec, Design, PolicySpec};
 
+use geometry::Geometry;
 pub(crate) use level_target::{Capacity, Cut, LevelTarget};
 
 /// The most runs of a group.
@@ -141,6 +143,14 @@ pub(crate) fn policy(spec: &PolicySpec) -> Arc<dyn Policy> {
             levels: levels.to_vec(),
         }),
     }
+}
+
+/// The designs that the advisor prices as a whole, each with its geometry: tries with these
+/// fan-outs.
+pub(in crate::design) fn whole_designs(
+    fan_outs: &[u32],
+) -> impl Iterator<Item = (Geometry, Design)> {
+    trie::designs(fan_outs)
 }
 
 /// The approximate size of a slice of a level, in tables.

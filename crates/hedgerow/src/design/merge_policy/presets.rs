@@ -2,7 +2,7 @@
 
 use crate::base::options::{CutSpec, LevelSpec};
 
-use super::anchored::{Anchored, LEVEL0_RUNS, round};
+use super::anchored::{LEVEL0_RUNS, LevelShares, round};
 use super::garnering::garnering;
 use super::{
     Capacity, Cut, LEVEL0_RUNS_MAX, LevelTarget, Policy, RUNS_MAX, Summary, Targets, default_cut,
@@ -11,18 +11,18 @@ use super::{
 /// `runs` runs in every level but the last, which has one. This combines the merges of tiering in
 /// the small levels with the reads and the space of leveling in the large one \[Dostoevsky, section
 /// 4.1\].
-pub(super) fn lazy_leveling(runs: u32) -> Anchored {
+pub(super) fn lazy_leveling(runs: u32) -> LevelShares {
     let runs_max = |distance| if distance == 0 { 1 } else { runs };
     let ln_ratio = |_| f64::from(runs).ln();
     let level0_runs = runs.min(LEVEL0_RUNS_MAX);
-    Anchored::new(level0_runs, ln_ratio, runs_max, CutSpec::Auto)
+    LevelShares::new(level0_runs, ln_ratio, runs_max, CutSpec::Auto)
 }
 
 /// Leveling whose base level holds at least `ratio` merges out of level 0. This saves a level,
 /// because the merge out of level 0 already merges several runs at once (specification of the
 /// models, 1.8, where it ties with Garnering).
-pub(super) fn front_loaded(ratio: f64) -> Anchored {
-    Anchored {
+pub(super) fn front_loaded(ratio: f64) -> LevelShares {
+    LevelShares {
         base_merges: ratio,
         ..garnering(ratio, 1.0, CutSpec::Auto)
     }
@@ -32,7 +32,7 @@ pub(super) fn front_loaded(ratio: f64) -> Anchored {
 /// the last, and is squared from level to level upwards. The last level has a single run. So the
 /// number of levels is log log, entries are written about `ratio` times, and small levels have many
 /// runs \[Wacky, LSM-bush with X = 2; specification of the models, 1.5\].
-pub(super) fn bush(ratio: f64) -> Anchored {
+pub(super) fn bush(ratio: f64) -> LevelShares {
     // The ratio of the level to the one above: T for the last two, then T^2, T^4, …
     let ln_ratio = |distance: usize| match distance {
         0 => ratio.ln(),
@@ -42,7 +42,7 @@ pub(super) fn bush(ratio: f64) -> Anchored {
         0 => 1,
         _ => ln_ratio(distance).exp().round().min(f64::from(RUNS_MAX)) as u32,
     };
-    Anchored::new(LEVEL0_RUNS, ln_ratio, runs_max, CutSpec::Auto)
+    LevelShares::new(LEVEL0_RUNS, ln_ratio, runs_max, CutSpec::Auto)
 }
 
 /// A table of levels written by hand, counted from the top. Level 0 has the capacity of its runs in

@@ -1,7 +1,9 @@
 //! The trie of LSM-trie.
 
+use super::geometry::Geometry;
 use super::shape::RANGES_MAX;
 use super::{Capacity, LevelTarget, Policy, Summary, Targets};
+use crate::base::options::{Design, FilterSpec, PolicySpec, TableSpec};
 
 /// Level `d` has `fan_out^d` nodes, the ranges of order keys with one prefix. Each node holds a
 /// stack of runs of about a memtable each. A merge takes the oldest `fan_out` runs of a node and
@@ -28,6 +30,33 @@ const LAST_RUNS: u32 = 32;
 const FULL: f64 = 0.75;
 const FULL_BY_RUNS: f64 = 1.0 / 8.0;
 const TOO_DEEP: f64 = 1.0 / 16.0;
+
+/// The bits per key of the filters of the designs that the advisor prices.
+const BITS: [f32; 6] = [8.0, 10.0, 12.0, 14.0, 16.0, 20.0];
+
+/// The designs of tries with these fan-outs that the advisor prices: HTables with a filter each, or
+/// with clusters of filters.
+pub(super) fn designs(fan_outs: &[u32]) -> impl Iterator<Item = (Geometry, Design)> {
+    let with_filters = |fan_out, bits_per_key| {
+        [
+            FilterSpec::Bloom { bits_per_key },
+            FilterSpec::Cluster { bits_per_key },
+        ]
+        .map(|filter| {
+            let design = Design {
+                policy: PolicySpec::trie(fan_out),
+                table: TableSpec::HTable,
+                filter,
+                ..Design::default()
+            };
+            (Geometry::Trie { fan_out }, design)
+        })
+    };
+    let fan_outs = fan_outs
+        .iter()
+        .flat_map(|&fan_out| BITS.map(|bits| (fan_out, bits)));
+    fan_outs.flat_map(move |(fan_out, bits)| with_filters(fan_out, bits))
+}
 
 impl Trie {
     fn last_runs(&self) -> u32 {

@@ -23,7 +23,7 @@ pub(crate) struct Debt {
 
 /// The part that one level has in the debt.
 #[derive(Default)]
-struct Owed {
+struct LevelDebt {
     bytes: f64,
     misplaced_bytes: u64,
     is_over: bool,
@@ -68,10 +68,10 @@ fn is_used<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget], level: usize) ->
 
 /// The part of a level of nodes. Nodes feed in turn: a node owes a merge only when it is close to
 /// the most runs of a group.
-fn owed_by_nodes(summary: &LevelSummary) -> Owed {
+fn owed_by_nodes(summary: &LevelSummary) -> LevelDebt {
     let high = f64::from(summary.runs) / HIGH_STACK - 1.0;
     let bytes = summary.bytes as f64 * high.max(0.0);
-    Owed {
+    LevelDebt {
         bytes,
         misplaced_bytes: bytes as u64,
         is_over: bytes > 0.0,
@@ -85,7 +85,7 @@ fn owed_by<T: Facts>(
     targets: &[LevelTarget],
     level: usize,
     incoming: f64,
-) -> Owed {
+) -> LevelDebt {
     let (target, summary) = (&targets[level], shape.levels[level].summary());
     let held = summary.bytes as f64 + incoming;
     let has_runs_due = summary.runs >= target.runs_due();
@@ -94,10 +94,10 @@ fn owed_by<T: Facts>(
     let has_room = capacity.is_some_and(|most| held <= most);
     if level > 0 && has_runs_due && target.takes_several_runs() && (next.is_none() || has_room) {
         // Neighbouring runs are merged in place, about a share of the level.
-        return Owed {
+        return LevelDebt {
             bytes: held / f64::from(target.runs_max()),
             is_over: true,
-            ..Owed::default()
+            ..LevelDebt::default()
         };
     }
     let is_swept = shape.levels[level].draining.is_some() && target.takes_several_runs();
@@ -107,9 +107,9 @@ fn owed_by<T: Facts>(
     };
     let misplaced_bytes = (over - incoming).max(0.0) as u64;
     if over <= 0.0 || held <= 0.0 {
-        return Owed {
+        return LevelDebt {
             misplaced_bytes,
-            ..Owed::default()
+            ..LevelDebt::default()
         };
     }
     let (bytes, down) = match next {
@@ -124,7 +124,7 @@ fn owed_by<T: Facts>(
         None if summary.runs > 1 => (over, 0.0),
         None => (0.0, 0.0),
     };
-    Owed {
+    LevelDebt {
         bytes,
         misplaced_bytes,
         is_over: true,

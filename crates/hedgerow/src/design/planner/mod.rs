@@ -49,7 +49,7 @@ pub(crate) use depth::{fit_depth, fitted_targets};
 use draft::Draft;
 pub(crate) use manual::{Manual, ManualStep};
 pub(crate) use place::place;
-use ranges::Regrouping;
+use ranges::RangeStep;
 pub(crate) use tiered::neighbours;
 
 /// The limits of plans.
@@ -79,8 +79,8 @@ pub(crate) fn plan<T: Facts>(
     let planner = Planner::new(shape, targets, running, limits);
     match planner.plan_ranges() {
         None => planner.next(),
-        Some(Regrouping::Run(plan)) => Some((plan, DEPTH_URGENCY)),
-        Some(Regrouping::Wait) => None,
+        Some(RangeStep::Run(plan)) => Some((plan, DEPTH_URGENCY)),
+        Some(RangeStep::Wait) => None,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::design::planner;
 use crate::design::planner::PlanLimits;
 use crate::design::table_ends::{aligns, is_last_border};
 use crate::paths::compaction::retain::Retain;
-use crate::tree::snapshot_list::Held;
+use crate::tree::snapshot_list::SnapshotFacts;
 
 /// The size of an entry.
 pub(super) const ENTRY_BYTES: u64 = 100;
@@ -145,7 +145,10 @@ impl ModelTree {
             };
         }
         entries.sort_by_key(|(key, seqno, _)| (*key, u64::MAX - seqno));
-        let mut rule = Retain::new(&Held::by(&self.snapshots), RangeTombstones::default());
+        let mut rule = Retain::new(
+            &SnapshotFacts::by(&self.snapshots),
+            RangeTombstones::default(),
+        );
         entries = retained(entries, &mut rule, |_| false);
         let to = Placement {
             level: 0,
@@ -279,7 +282,10 @@ impl ModelTree {
                 }
             }
             entries.sort_by_key(|(key, seqno, _)| (*key, u64::MAX - seqno));
-            let mut rule = Retain::new(&Held::by(&self.snapshots), RangeTombstones::default());
+            let mut rule = Retain::new(
+                &SnapshotFacts::by(&self.snapshots),
+                RangeTombstones::default(),
+            );
             let kept = retained(entries, &mut rule, |key| {
                 let key = key.to_be_bytes();
                 let is_input = |id| running.inputs.contains(&id);

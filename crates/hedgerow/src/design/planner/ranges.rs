@@ -11,7 +11,7 @@ use super::Planner;
 use super::draft::Draft;
 
 /// The step that a level needs before anything else is planned.
-pub(super) enum Regrouping {
+pub(super) enum RangeStep {
     Run(Plan),
     /// Running jobs are in the way.
     Wait,
@@ -19,7 +19,7 @@ pub(super) enum Regrouping {
 
 impl<T: Facts> Planner<'_, T> {
     /// The next step for the first level whose groups differ from its target.
-    pub(super) fn plan_ranges(&self) -> Option<Regrouping> {
+    pub(super) fn plan_ranges(&self) -> Option<RangeStep> {
         let levels = 0..self.shape.depth();
         let level = levels
             .into_iter()
@@ -27,7 +27,7 @@ impl<T: Facts> Planner<'_, T> {
         let ranges = self.target(level).ranges();
         if !self.shape.levels[level].fits_ranges(ranges) {
             let plan = self.plan_division(level, ranges);
-            return Some(plan.map_or(Regrouping::Wait, Regrouping::Run));
+            return Some(plan.map_or(RangeStep::Wait, RangeStep::Run));
         }
         let concerns_it = |job: &&RunningJob| {
             let takes = |id: &TableId| {
@@ -37,8 +37,8 @@ impl<T: Facts> Planner<'_, T> {
             job.target.level == level || job.inputs.iter().any(takes)
         };
         Some(match self.running.iter().find(concerns_it) {
-            Some(_) => Regrouping::Wait,
-            None => Regrouping::Run(Plan::SetRanges { level, ranges }),
+            Some(_) => RangeStep::Wait,
+            None => RangeStep::Run(Plan::SetRanges { level, ranges }),
         })
     }
 

@@ -8,7 +8,6 @@ use std::ops::{Deref, DerefMut, Range};
 
 use crate::base::memory_plan::MemoryPlan;
 use crate::design::allocation::BITS_FIRST;
-use crate::table::format;
 
 use super::Simulation;
 
@@ -314,7 +313,11 @@ fn overhead_bytes(simulation: &Simulation) -> f64 {
         }
     };
     let block_bytes = simulation.design.block_bytes;
-    let of_table = match format::bucket_bytes(simulation.design.table, entry_bytes, block_bytes) {
+    let of_table = match simulation
+        .design
+        .table
+        .bucket_bytes(entry_bytes, block_bytes)
+    {
         Some(bytes) => bytes - entry_bytes,
         None => BLOCK_OVERHEAD_BYTES + per_block * simulation.key_bytes as f64,
     };

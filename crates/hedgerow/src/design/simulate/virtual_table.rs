@@ -28,7 +28,7 @@ struct Virtual {
     mass: Masses,
     ages: Range<f64>,
     /// The spread in key order, up to the end of the keys.
-    spread: Vec<Even>,
+    spread: Vec<EvenSpan>,
     stands_for: u64,
     /// The number of equal parts that merges from above divide it into, and the keys of one part.
     parts: u64,
@@ -39,7 +39,7 @@ struct Virtual {
 /// Keys up to an end over which the mass of a table is spread evenly: the mass below them, and the
 /// mass of each key.
 #[derive(Debug, Clone, Copy)]
-struct Even {
+struct EvenSpan {
     start: u64,
     end: u64,
     below: f64,
@@ -75,13 +75,13 @@ impl VirtualTable {
             ages,
             pieces,
         } = content;
-        let mut spread: Vec<Even> = Vec::new();
+        let mut spread: Vec<EvenSpan> = Vec::new();
         let (mut start, mut below) = (keys.start, 0.0);
         for (end, sum) in pieces {
             let share = sum / bytes;
             if end == keys.end || share - below >= SPREAD_STEP {
                 let per_key = (share - below) / (end - start) as f64;
-                spread.push(Even {
+                spread.push(EvenSpan {
                     start,
                     end,
                     below,

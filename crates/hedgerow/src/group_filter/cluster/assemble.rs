@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::base::error::{Error, Result};
 use crate::base::page::{Page, PageId};
 
-use super::filter_page::{Decoded, Filters, HEAD_BYTES, PageEnds, STRIPE_BYTES, sum};
+use super::filter_page::{Filters, HEAD_BYTES, PageEnds, PageParts, STRIPE_BYTES, sum};
 use super::{Cluster, Columns, Directory, Extent, STRIPES_MAX, Stripe};
 
 /// The source of stripes.
@@ -283,7 +283,7 @@ impl<'a> Feed<'a> {
             Some(resident) => resident.for_each(&extent, cluster.stripes(), push)?,
             None => {
                 let page = fetch(cluster.page_id(&extent))?;
-                Decoded::new(&page, cluster.stripes(), &extent)?.for_each(push)?;
+                PageParts::new(&page, cluster.stripes(), &extent)?.for_each(push)?;
             }
         }
         Ok(true)

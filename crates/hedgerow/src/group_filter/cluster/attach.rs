@@ -1,7 +1,7 @@
 //! Groups probe clusters, and tables keep their clusters when they change their place.
 //!
 //! A cluster answers for tables, and the read path looks for runs of a group. So a group holds a
-//! cluster together with the run of each of its tables ([`Attached`]). That pair is made anew
+//! cluster together with the run of each of its tables ([`ClusterProbe`]). That pair is made anew
 //! whenever a group gets tables: from a flush, a merge, a move, another number of groups, or the
 //! manifest. The cluster answers for a table as soon as the table is in the tree ([`carry`]).
 
@@ -23,7 +23,7 @@ use super::stored_cluster::StoredCluster;
 
 /// A cluster as a group probes it.
 #[derive(Debug)]
-pub(super) struct Attached {
+pub(super) struct ClusterProbe {
     pub(super) cluster: Arc<StoredCluster>,
     /// For each stripe, the run of its table as an index into [`GroupProbe::runs`], if it is in the
     /// group.
@@ -31,7 +31,7 @@ pub(super) struct Attached {
     count: usize,
 }
 
-impl Probe for Attached {
+impl Probe for ClusterProbe {
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>> {
         let mut left = RunMask::all(self.count);
         let absent_from = |run| left = left.without(usize::from(run));
@@ -62,7 +62,7 @@ impl Probe for Attached {
     }
 }
 
-impl Attached {
+impl ClusterProbe {
     /// The tables of the group that it answers for, with the places of their stripes.
     pub(super) fn stripes(&self) -> impl Iterator<Item = (usize, TableId)> {
         let stripes = self.cluster.cluster.stripes().iter().zip(&self.runs);
@@ -72,7 +72,7 @@ impl Attached {
 }
 
 /// The clusters of a group.
-pub(super) fn of_group(group: &Group<Arc<Table>>) -> impl Iterator<Item = &Attached> {
+pub(super) fn of_group(group: &Group<Arc<Table>>) -> impl Iterator<Item = &ClusterProbe> {
     group.filters.of_kind()
 }
 
@@ -96,7 +96,7 @@ type Place = (usize, usize);
 
 /// A cluster of one table as a group will probe it, but for the run of the table.
 pub(super) fn of_one_table(cluster: Arc<StoredCluster>) -> GroupProbe {
-    let attached = Attached {
+    let attached = ClusterProbe {
         cluster: cluster.clone(),
         runs: [Some(0)].into(),
         count: 1,
@@ -164,7 +164,7 @@ pub(super) fn replace(version: &mut Version, new: &Arc<StoredCluster>) {
 pub(super) fn forget(version: &mut Version, cluster: &Arc<StoredCluster>) {
     let is_other = |probe: &GroupProbe| {
         probe
-            .of_kind::<Attached>()
+            .of_kind::<ClusterProbe>()
             .is_none_or(|it| !Arc::ptr_eq(&it.cluster, cluster))
     };
     for level in &mut version.levels {
@@ -185,7 +185,7 @@ fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCl
         group
             .filters
             .probes
-            .retain(|probe| probe.of_kind::<Attached>().is_none());
+            .retain(|probe| probe.of_kind::<ClusterProbe>().is_none());
     }
     let mut known = BTreeSet::new();
     for cluster in pool.iter().rev() {
@@ -251,7 +251,7 @@ impl Runs {
             *run = places[usize::from(*run)];
         }
         self.ids.sort_by_key(|id| Reverse(*id));
-        let attached = Attached {
+        let attached = ClusterProbe {
             cluster: cluster.clone(),
             runs: self.of_stripes,
             count: self.ids.len(),

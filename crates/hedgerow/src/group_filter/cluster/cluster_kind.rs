@@ -8,7 +8,7 @@ use crate::base::options::FilterSpec;
 use crate::base::page::{DEVICE_PAGE_BYTES, TableId};
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{
-    self, Context, FilterContents, FoundFile, Framed, GroupProbe, Magic, Step, TableBuilder,
+    self, Context, FilterContents, FilterFile, FoundFile, GroupProbe, Magic, Step, TableBuilder,
     Version,
 };
 use crate::table::paged_file::PagedFile;
@@ -49,7 +49,7 @@ impl group_filter::Kind for Kind {
         attach::files(version)
     }
 
-    fn check(&self, file: &Framed) -> Result<FilterContents> {
+    fn check(&self, file: &FilterFile) -> Result<FilterContents> {
         let cluster = checked(file)?;
         Ok(FilterContents::Cluster(ClusterContents {
             pages: cluster.pages_bytes() / DEVICE_PAGE_BYTES,

@@ -65,7 +65,7 @@ pub(super) fn split_numbers(page: &[u8]) -> Option<(&[[u8; STRIPE_BYTES]], &[u8]
 }
 
 /// A page, divided into its parts.
-pub(super) struct Decoded<'a> {
+pub(super) struct PageParts<'a> {
     stripes: &'a [Stripe],
     extent: Extent,
     numbers: &'a [[u8; STRIPE_BYTES]],
@@ -73,10 +73,10 @@ pub(super) struct Decoded<'a> {
     filters: &'a [u8],
 }
 
-impl<'a> Decoded<'a> {
+impl<'a> PageParts<'a> {
     pub(super) fn new(page: &'a [u8], stripes: &'a [Stripe], extent: &Extent) -> Result<Self> {
         let (numbers, rest) = split_numbers(page).ok_or_else(|| too_short(page.len()))?;
-        let mut decoded = Decoded {
+        let mut decoded = PageParts {
             stripes,
             extent: *extent,
             numbers,

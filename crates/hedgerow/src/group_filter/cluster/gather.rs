@@ -32,7 +32,7 @@ use super::Source;
 use super::attach;
 use super::columns::{Builder, Columns};
 use super::stored_cluster::{self, Fetch, StoredCluster};
-use super::unit::{self, Finding, Member, Task};
+use super::unit::{self, Member, NextTask, Task};
 
 /// The bits per key of a level with clusters.
 fn bits_at(design: &DesignInForce, level: usize) -> Option<f32> {
@@ -56,9 +56,9 @@ pub(super) fn next(cx: &Context<'_>, version: &Version) -> Option<Task> {
             continue;
         }
         match unit.finding(|bytes| may_reside(cx, bytes + unit.reserve())) {
-            Finding::Due(task) => return Some(task),
-            Finding::LacksMemory => lacks_memory = true,
-            Finding::Nothing => {}
+            NextTask::Due(task) => return Some(task),
+            NextTask::LacksMemory => lacks_memory = true,
+            NextTask::Nothing => {}
         }
         let groups = unit.groups.iter();
         groups.for_each(|it| it.filters.note_complete(circumstances));

@@ -208,7 +208,7 @@ impl Cluster {
                 false => Step::Done(()),
             });
         };
-        let page = filter_page::Decoded::new(page, stripes, &extent)?;
+        let page = filter_page::PageParts::new(page, stripes, &extent)?;
         page.at(position, |stripe, filter| {
             let probes = stripes[stripe].probes;
             if let Some(mark) = marks[stripe]
@@ -263,7 +263,7 @@ impl Cluster {
                 "expected the beginning of a page of a cluster at {at}, found none"
             )));
         };
-        filter_page::Decoded::new(page, &self.directory.stripes, &extent)?
+        filter_page::PageParts::new(page, &self.directory.stripes, &extent)?
             .for_each(|_, _, _| Ok(()))
     }
 }

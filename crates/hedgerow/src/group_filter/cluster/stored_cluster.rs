@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::base::codec::compress;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::page::{Buffer, Page, PageId, PageSource, TRAILER_BYTES, TableId};
-use crate::group_filter::{Context, Framed, Magic, Writing};
+use crate::group_filter::{Context, FilterFile, FilterFileWriter, Magic};
 use crate::table::page_io;
 use crate::table::paged_file::{PagedFile, TableContext};
 use hedgerow_io::RandomRead;
@@ -78,7 +78,7 @@ impl StoredCluster {
     ///
     /// # Errors
     /// `Io`, `Corruption`.
-    pub(super) fn open(file: Arc<PagedFile>, framed: &Framed) -> Result<Arc<StoredCluster>> {
+    pub(super) fn open(file: Arc<PagedFile>, framed: &FilterFile) -> Result<Arc<StoredCluster>> {
         let directory = Arc::new(Directory::decode(&framed.description, framed.body_bytes)?);
         ClusterFile { file, directory }.paged()
     }
@@ -146,7 +146,7 @@ impl ClusterFile {
 ///
 /// # Errors
 /// `Io`, `Corruption`.
-pub(crate) fn checked(file: &Framed) -> Result<Cluster> {
+pub(crate) fn checked(file: &FilterFile) -> Result<Cluster> {
     let directory = Directory::decode(&file.description, file.body_bytes)?;
     let cluster = Cluster::paged(file.number, Arc::new(directory));
     let mut pieces = Pieces::default();
@@ -286,7 +286,7 @@ pub(crate) fn write(
     mut fetch: Fetch<'_>,
     is_resident: bool,
 ) -> Result<Arc<StoredCluster>> {
-    let mut file = Writing::create(cx)?;
+    let mut file = FilterFileWriter::create(cx)?;
     let number = file.number();
     let in_memory = match is_resident {
         true => Some(Cluster::resident(number, sources, |id| fetch.page(id))?),

@@ -11,7 +11,7 @@ use crate::group_filter::Version;
 use crate::table::Table;
 
 use super::STRIPES_MAX;
-use super::attach::{self, Attached};
+use super::attach::{self, ClusterProbe};
 use super::stored_cluster::StoredCluster;
 
 /// The next thing that the clusters of a tree lack.
@@ -108,7 +108,7 @@ impl Member {
 }
 
 /// The answer to what the clusters of a unit lack.
-pub(super) enum Finding {
+pub(super) enum NextTask {
     Due(Task),
     /// Memory has no room for one that belongs there.
     LacksMemory,
@@ -136,7 +136,7 @@ impl Unit<'_> {
             && !self.attached().any(|it| it.cluster.is_damaged())
     }
 
-    fn attached(&self) -> impl Iterator<Item = &Attached> {
+    fn attached(&self) -> impl Iterator<Item = &ClusterProbe> {
         let groups = self.groups.iter();
         groups.flat_map(|group| attach::of_group(group))
     }
@@ -172,7 +172,7 @@ impl Unit<'_> {
     fn uncovered(&self) -> Option<Arc<Table>> {
         let known: BTreeSet<TableId> = self
             .attached()
-            .flat_map(Attached::stripes)
+            .flat_map(ClusterProbe::stripes)
             .map(|(_, table)| table)
             .collect();
         let lacks = |table: &&Arc<Table>| {
@@ -184,12 +184,12 @@ impl Unit<'_> {
 
     /// The first thing that its clusters lack. `has_room` says whether memory has room for a number
     /// of bytes.
-    pub(super) fn finding(&self, has_room: impl Fn(u64) -> bool) -> Finding {
+    pub(super) fn finding(&self, has_room: impl Fn(u64) -> bool) -> NextTask {
         if let Some(table) = self.uncovered() {
-            return Finding::Due(Task::Cover(table));
+            return NextTask::Due(Task::Cover(table));
         }
         if let Some(damaged) = self.attached().find(|it| it.cluster.is_damaged()) {
-            return Finding::Due(Task::Forget(damaged.cluster.clone()));
+            return NextTask::Due(Task::Forget(damaged.cluster.clone()));
         }
         let mut all = self.members();
         if self.stays_in_memory {
@@ -197,9 +197,9 @@ impl Unit<'_> {
         }
         if let [only] = &all[..] {
             return match (only.is_resident(), only.cluster.own_file()) {
-                (true, Some(_)) => Finding::Due(Task::Page(only.cluster.clone())),
+                (true, Some(_)) => NextTask::Due(Task::Page(only.cluster.clone())),
                 (true, None) => gathered(all, false),
-                (false, _) => Finding::Nothing,
+                (false, _) => NextTask::Nothing,
             };
         }
         if is_due(&all, self.plan, true) {
@@ -208,7 +208,7 @@ impl Unit<'_> {
         let is_due = is_due(&all, self.plan, false);
         let tail = all.split_off(all.len().min(1));
         match in_memory(tail, has_room) {
-            Finding::Due(Task::Gather(..)) | Finding::LacksMemory if is_due => {
+            NextTask::Due(Task::Gather(..)) | NextTask::LacksMemory if is_due => {
                 gathered(self.members(), false)
             }
             finding => finding,
@@ -226,20 +226,22 @@ impl Unit<'_> {
         let entries = tail.map(|it| it.entries).sum();
         let may_be = !self.stays_in_memory && entries > 0 && is_due(&all, self.plan, false);
         match may_be.then(|| gathered(all, false))? {
-            Finding::Due(task) => Some((entries, task)),
-            Finding::LacksMemory | Finding::Nothing => None,
+            NextTask::Due(task) => Some((entries, task)),
+            NextTask::LacksMemory | NextTask::Nothing => None,
         }
     }
 }
 
 /// The first thing that clusters lack that belong in memory.
-fn in_memory(all: Vec<Member>, has_room: impl Fn(u64) -> bool) -> Finding {
+fn in_memory(all: Vec<Member>, has_room: impl Fn(u64) -> bool) -> NextTask {
     let (resident, mut lacking): (Vec<_>, Vec<_>) = all.into_iter().partition(Member::is_resident);
     match lacking.iter().position(|member| has_room(member.bytes())) {
-        Some(at) if lacking[at].is_own() => Finding::Due(Task::Join(vec![lacking.swap_remove(at)])),
+        Some(at) if lacking[at].is_own() => {
+            NextTask::Due(Task::Join(vec![lacking.swap_remove(at)]))
+        }
         Some(at) => gathered(vec![lacking.swap_remove(at)], true),
         None if lacking.is_empty() => joinable(resident),
-        None if lacking.len() == 1 => Finding::LacksMemory,
+        None if lacking.len() == 1 => NextTask::LacksMemory,
         // Then a get reads one page for all.
         None => gathered(lacking, true),
     }
@@ -252,7 +254,7 @@ const JOINED_PART: u64 = 8;
 
 /// Some resident clusters, the largest first, that are to be one. Each cluster costs a get some
 /// misses of the processor's caches, wherever it asks for.
-fn joinable(mut all: Vec<Member>) -> Finding {
+fn joinable(mut all: Vec<Member>) -> NextTask {
     let mut smaller: u64 = all.iter().map(|member| member.entries).sum();
     let mut bytes: u64 = all.iter().map(Member::bytes).sum();
     let first = all.iter().position(|member| {
@@ -263,16 +265,16 @@ fn joinable(mut all: Vec<Member>) -> Finding {
         fits && (is_due || member.is_mostly_gone())
     });
     match first {
-        Some(first) => Finding::Due(Task::Join(all.split_off(first))),
-        None => Finding::Nothing,
+        Some(first) => NextTask::Due(Task::Join(all.split_off(first))),
+        None => NextTask::Nothing,
     }
 }
 
-fn gathered(members: Vec<Member>, may_stay: bool) -> Finding {
+fn gathered(members: Vec<Member>, may_stay: bool) -> NextTask {
     let stripes: usize = members.iter().map(|member| member.stripes.len()).sum();
     match stripes <= STRIPES_MAX {
-        true => Finding::Due(Task::Gather(members, may_stay)),
-        false => Finding::Nothing,
+        true => NextTask::Due(Task::Gather(members, may_stay)),
+        false => NextTask::Nothing,
     }
 }
 

@@ -14,10 +14,10 @@ const OWNER: Owner = Owner {
 };
 const DESCRIPTION: &[u8] = b"some tables";
 
-fn open(bytes: &[u8], number: u64) -> Result<Framed> {
+fn open(bytes: &[u8], number: u64) -> Result<FilterFile> {
     let (disk, path) = (SimStorage::new(0), Path::new("/file"));
     disk.set_contents(path, bytes).unwrap();
-    Framed::open(&disk, ReadMode::default(), path, TableId(number))
+    FilterFile::open(&disk, ReadMode::default(), path, TableId(number))
 }
 
 /// File 9, with a body of this size.
@@ -98,7 +98,7 @@ fn a_file_is_read_in_the_mode_of_the_database() {
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => continue,
             opened => opened.unwrap(),
         };
-        let framed = Framed::open(&disk, mode, &path, TableId(9)).unwrap();
+        let framed = FilterFile::open(&disk, mode, &path, TableId(9)).unwrap();
         assert_eq!(reader(&*framed.file), reader(&*expected), "{mode}");
         assert_eq!(*framed.body().unwrap(), vec![7; 5000], "{mode}");
     }

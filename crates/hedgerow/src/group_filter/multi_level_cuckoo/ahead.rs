@@ -18,7 +18,7 @@ use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{Context, Version};
 use crate::table::Table;
 
-use super::Sizing;
+use super::CuckooSize;
 use super::grow::{Addition, Keys, Ready, base, entries_of, shared, with_growth};
 
 /// The level, group and run that an edit adds tables to.
@@ -112,7 +112,7 @@ fn addition(
     let runs_coming = runs_max.saturating_sub(there) as u64;
     let coming = runs_coming.saturating_mul(whole) + (whole - found - new) * u64::from(grows);
     let keys = Keys { wanted, coming };
-    let sizing = Sizing {
+    let sizing = CuckooSize {
         fingerprint_bits,
         runs_max,
         entries: with_growth(whole, coming),

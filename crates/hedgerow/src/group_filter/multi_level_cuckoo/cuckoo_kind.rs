@@ -6,7 +6,7 @@ use crate::base::error::Result;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{
-    self, Change, Context, FilterContents, FoundFile, Framed, Magic, Step, Version,
+    self, Change, Context, FilterContents, FilterFile, FoundFile, Magic, Step, Version,
 };
 use crate::table::Table;
 use crate::table::paged_file::PagedFile;
@@ -53,7 +53,7 @@ impl group_filter::Kind for Kind {
         stored::files(version)
     }
 
-    fn check(&self, file: &Framed) -> Result<FilterContents> {
+    fn check(&self, file: &FilterFile) -> Result<FilterContents> {
         stored::check(file).map(FilterContents::MultiLevelCuckoo)
     }
 }

@@ -37,8 +37,8 @@ use crate::group_filter::{self, Change, Context, GroupProbe, Step, Version};
 use crate::table::Table;
 use crate::table::filter::Probe;
 
-use super::kept::{Counted, NoPages, Stored, counted, has_memory};
-use super::{Mode, MultiLevelCuckoo, Sizing, hash_of};
+use super::kept::{CuckooProbe, FilePart, NoPages, counted, has_memory};
+use super::{CuckooSize, Mode, MultiLevelCuckoo, hash_of};
 
 /// Fingerprints get shorter, down to this, while a filter takes more than half of the free memory
 /// for filters. An answer then names a run in vain for 8 of 256 absent keys.
@@ -66,7 +66,7 @@ pub(super) struct Addition {
     /// True if the base may lack slots; only the hashes of the keys can tell for certain.
     is_tight: bool,
     /// The sizing of a new filter.
-    sizing: Sizing,
+    sizing: CuckooSize,
     keys: Keys,
 }
 
@@ -122,7 +122,7 @@ fn addition(
         wanted: entries_of(runs.iter().flat_map(|run| &run.tables)),
         coming: coming.saturating_mul(largest.unwrap_or(0)),
     };
-    let sizing = Sizing {
+    let sizing = CuckooSize {
         fingerprint_bits: kind.0,
         runs_max: runs_max.max(runs.len()),
         entries: with_growth(keys.wanted, keys.coming),
@@ -177,7 +177,7 @@ pub(super) fn entries_of<'a>(tables: impl IntoIterator<Item = &'a Arc<Table>>) -
 
 /// The forms of a filter of at least `entries_min` keys, the best first. Each comes with a factor:
 /// memory must have room for that many times its size.
-fn smaller_forms(mut form: Sizing, entries_min: u64) -> Vec<(Sizing, u64)> {
+fn smaller_forms(mut form: CuckooSize, entries_min: u64) -> Vec<(CuckooSize, u64)> {
     let mut forms = vec![(form, 2)];
     while form.entries > entries_min {
         form.entries = entries_min.max(form.entries / 2);
@@ -201,7 +201,7 @@ impl Addition {
         (level, group): (usize, usize),
         base: Option<GroupProbe>,
         runs: Vec<Run<Arc<Table>>>,
-        (sizing, keys): (Sizing, Keys),
+        (sizing, keys): (CuckooSize, Keys),
     ) -> Addition {
         let newest = runs.last().map(|run| run.id);
         let known = base.iter().flat_map(|base| base.runs.iter());
@@ -228,7 +228,7 @@ impl Addition {
     /// `None` if not even the newest run fits.
     pub(super) fn fitted(mut self, cx: &Context<'_>) -> Option<Addition> {
         // A filter may be impossible at this size.
-        let fits = |sizing: &Sizing, times| {
+        let fits = |sizing: &CuckooSize, times| {
             let bytes = sizing.memory_bytes();
             bytes.is_some_and(|bytes| has_memory(cx, times * bytes))
         };
@@ -255,11 +255,11 @@ impl Addition {
     }
 
     /// The filter that replaces one that lacks slots.
-    fn larger(&self, base: &MultiLevelCuckoo, keys: Keys) -> Sizing {
+    fn larger(&self, base: &MultiLevelCuckoo, keys: Keys) -> CuckooSize {
         let wanted = base.load().saturating_add(keys.wanted);
         // A group may have more runs than the design gives its level while merges are late.
         let runs = self.known.len() + self.runs.len();
-        Sizing {
+        CuckooSize {
             runs_max: self.sizing.runs_max.max(runs).min(RUNS_MAX),
             entries: with_growth(wanted, keys.coming),
             mode: base.mode(),
@@ -359,9 +359,9 @@ impl Addition {
             }
         }
         drop(buffers);
-        let mut stored = before.map_or_else(Stored::default, |base| lock(&base.stored).clone());
+        let mut stored = before.map_or_else(FilePart::default, |base| lock(&base.stored).clone());
         stored.unwritten_bytes += new_bytes;
-        let filter = Counted::new(filter, cx.tables.memory.clone(), stored);
+        let filter = CuckooProbe::new(filter, cx.tables.memory.clone(), stored);
         let filter: Arc<dyn Probe> = Arc::new(filter);
         let probe = GroupProbe::new(ids.into(), filter, Arc::new(NoPages));
         Ok(Ready {

@@ -16,19 +16,23 @@ use super::MultiLevelCuckoo;
 
 /// A filter whose bytes count in the memory budget until it is dropped.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct CuckooProbe {
     pub(super) filter: MultiLevelCuckoo,
     memory: Arc<Memory>,
-    pub(super) stored: Mutex<Stored>,
+    pub(super) stored: Mutex<FilePart>,
 }
 
-impl Counted {
-    pub(super) fn new(filter: MultiLevelCuckoo, memory: Arc<Memory>, stored: Stored) -> Counted {
+impl CuckooProbe {
+    pub(super) fn new(
+        filter: MultiLevelCuckoo,
+        memory: Arc<Memory>,
+        stored: FilePart,
+    ) -> CuckooProbe {
         let bytes = filter.memory_bytes() as u64;
         memory.filters.fetch_add(bytes, Ordering::Relaxed);
         memory.note();
         let stored = Mutex::new(stored);
-        Counted {
+        CuckooProbe {
             filter,
             memory,
             stored,
@@ -36,14 +40,14 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CuckooProbe {
     fn drop(&mut self) {
         let bytes = self.filter.memory_bytes() as u64;
         self.memory.filters.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-impl Probe for Counted {
+impl Probe for CuckooProbe {
     fn candidates(&self, hash: KeyHash, page: Option<&Page>) -> Result<Step<RunMask>> {
         self.filter.candidates(hash, page)
     }
@@ -64,7 +68,7 @@ pub(super) fn has_memory(cx: &Context<'_>, bytes: u64) -> bool {
 }
 
 /// The filter in a probe, if it is of this kind.
-pub(super) fn counted(probe: &GroupProbe) -> Option<&Counted> {
+pub(super) fn counted(probe: &GroupProbe) -> Option<&CuckooProbe> {
     probe.of_kind()
 }
 
@@ -81,7 +85,7 @@ impl PageSource for NoPages {
 
 /// The part of a filter that is in a file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stored {
+pub(super) struct FilePart {
     /// The file of this filter, or of one with fewer of its runs.
     pub(super) file: Option<Arc<PagedFile>>,
     /// The size of the tables of runs that the file does not know. Without a file, of all tables.

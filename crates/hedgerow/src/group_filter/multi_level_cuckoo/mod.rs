@@ -51,7 +51,7 @@ use crate::base::page::{Buffer, Page, Step};
 use crate::table::filter::bucket_word::Word;
 use crate::table::filter::buckets;
 use crate::table::filter::buckets::{
-    BucketPair, Filling, Geometry, Inserted, PADDING_BYTES, SLOTS,
+    BucketPair, CuckooBuilder, Geometry, InsertResult, PADDING_BYTES, SLOTS,
 };
 use crate::table::filter::{Probe, RunMask, remix};
 use ring::Ring;
@@ -78,7 +78,7 @@ pub(crate) enum Mode {
 
 /// The sizing of a filter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sizing {
+pub(crate) struct CuckooSize {
     /// 4 to 24.
     pub(crate) fingerprint_bits: u8,
     /// 1 to 64, rounded up to a power of two.
@@ -146,11 +146,11 @@ impl Mode {
     }
 }
 
-impl Sizing {
+impl CuckooSize {
     /// The memory of such a filter in bytes, in unique mode, if it can be.
     pub(crate) fn memory_bytes(&self) -> Option<u64> {
         let mode = Mode::Unique;
-        let parts = Sizing { mode, ..*self }.parts();
+        let parts = CuckooSize { mode, ..*self }.parts();
         parts.map(|(_, geometry)| geometry.bytes())
     }
 
@@ -168,7 +168,7 @@ impl MultiLevelCuckoo {
     ///
     /// # Errors
     /// `InvalidArgument` for more than [`TABLE_BYTES_MAX`], or parameters out of range.
-    pub(crate) fn new(sizing: Sizing) -> Result<MultiLevelCuckoo> {
+    pub(crate) fn new(sizing: CuckooSize) -> Result<MultiLevelCuckoo> {
         let (ring, geometry) = sizing.parts().ok_or_else(|| {
             Error::invalid(format!(
                 "expected a filter of 1 to 64 runs with fingerprints of 4 to 24 bits, in at most \
@@ -354,7 +354,7 @@ impl MultiLevelCuckoo {
         let is_set = self.mode == Mode::Set;
         let older = 1 << self.ring.bits();
         let slots = (self.geometry.capacity() as f64 * (1.0 + CAPACITY_SLACK)) as u64;
-        let mut filling = Filling::<W>::new(self.geometry, &mut self.buckets);
+        let mut filling = CuckooBuilder::<W>::new(self.geometry, &mut self.buckets);
         let mut batch = Vec::with_capacity(BATCH);
         let (mut inserted, mut copies) = (0, 0);
         loop {
@@ -374,14 +374,14 @@ impl MultiLevelCuckoo {
                             let slot = filling.geometry.slot_of(place.fingerprint, older | number);
                             filling.set(bucket, at, slot);
                         }
-                        Inserted::Present
+                        InsertResult::Present
                     }
                     _ => filling.insert(place, number),
                 };
                 match stored {
-                    Inserted::Stored => self.entries += 1,
-                    Inserted::Present => {}
-                    Inserted::Full => *self.whole.entry(hash).or_insert(0) |= 1 << number,
+                    InsertResult::Stored => self.entries += 1,
+                    InsertResult::Present => {}
+                    InsertResult::Full => *self.whole.entry(hash).or_insert(0) |= 1 << number,
                 }
             }
             inserted += batch.len();
@@ -428,7 +428,10 @@ impl MultiLevelCuckoo {
 
 /// An entry of a class, the only one in unique mode: its bucket, its place there, the slot.
 #[inline]
-fn class_entry<W: Word>(filling: &Filling<'_, W>, place: BucketPair) -> Option<(u32, u32, u32)> {
+fn class_entry<W: Word>(
+    filling: &CuckooBuilder<'_, W>,
+    place: BucketPair,
+) -> Option<(u32, u32, u32)> {
     place.buckets.into_iter().find_map(|index| {
         let bucket = filling.bucket(index);
         let marks = filling.geometry.with_fingerprint(bucket, place.fingerprint);

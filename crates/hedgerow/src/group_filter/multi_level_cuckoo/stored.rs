@@ -18,13 +18,13 @@ use crate::base::page::TableId;
 use crate::base::stats::Job;
 use crate::design::merge_policy::shape::Group;
 use crate::group_filter::{
-    Change, Context, FoundFile, Framed, GroupProbe, Magic, Step, Version, Writing,
+    Change, Context, FilterFile, FilterFileWriter, FoundFile, GroupProbe, Magic, Step, Version,
 };
 use crate::table::Table;
 use crate::table::paged_file::PagedFile;
 
 use super::coverage::Coverage;
-use super::kept::{Counted, NoPages, Stored, counted, has_memory};
+use super::kept::{CuckooProbe, FilePart, NoPages, counted, has_memory};
 use super::{Mode, MultiLevelCuckoo};
 
 pub(super) const MAGIC: Magic = *b"hedgeflt";
@@ -37,7 +37,7 @@ const PIECE_BYTES: usize = 1 << 20;
 // ---- writing ----
 
 /// Returns true if a filter is due to be written.
-fn is_due(filter: &Counted) -> bool {
+fn is_due(filter: &CuckooProbe) -> bool {
     let bytes = filter.filter.encoded_bytes();
     let unwritten = lock(&filter.stored).unwritten_bytes;
     unwritten >= bytes.saturating_mul(WRITE_SHARE)
@@ -71,7 +71,7 @@ impl Step for WriteDue {
 
 /// Writes all filters that no file holds yet. The database is being closed, and nobody works on it.
 pub(super) fn write_all(cx: &Context<'_>, version: &Version) {
-    let is_unwritten = |it: &Counted| lock(&it.stored).unwritten_bytes > 0;
+    let is_unwritten = |it: &CuckooProbe| lock(&it.stored).unwritten_bytes > 0;
     write_some(cx, version, is_unwritten, |_| Ok(()));
 }
 
@@ -79,7 +79,7 @@ pub(super) fn write_all(cx: &Context<'_>, version: &Version) {
 fn write_some(
     cx: &Context<'_>,
     version: &Version,
-    is_wanted: impl Fn(&Counted) -> bool,
+    is_wanted: impl Fn(&CuckooProbe) -> bool,
     pace: impl Fn(u64) -> Result<()>,
 ) {
     for (group, probe) in probes(version) {
@@ -113,10 +113,10 @@ fn coverage(group: &Group<Arc<Table>>, probe: &GroupProbe) -> Coverage {
 fn write(
     cx: &Context<'_>,
     coverage: &Coverage,
-    filter: &Counted,
+    filter: &CuckooProbe,
     pace: &impl Fn(u64) -> Result<()>,
 ) -> Result<()> {
-    let mut file = Writing::create(cx)?;
+    let mut file = FilterFileWriter::create(cx)?;
     let seed = place(file.number().0, 0);
     filter.filter.encode(seed, &coverage.names(), |bytes| {
         bytes.chunks(PIECE_BYTES).try_for_each(|piece| {
@@ -125,7 +125,7 @@ fn write(
         })
     })?;
     let file = file.finish(MAGIC, &coverage.encode())?;
-    *lock(&filter.stored) = Stored {
+    *lock(&filter.stored) = FilePart {
         file: Some(file),
         unwritten_bytes: 0,
     };
@@ -154,11 +154,11 @@ pub(super) fn attach(cx: &Context<'_>, version: &mut Version, found: Vec<FoundFi
         if has_memory(cx, framed.body_bytes)
             && let Ok(filter) = read(&framed, &coverage)
         {
-            let stored = Stored {
+            let stored = FilePart {
                 file: Some(file),
                 unwritten_bytes: 0,
             };
-            let filter = Counted::new(filter, cx.tables.memory.clone(), stored);
+            let filter = CuckooProbe::new(filter, cx.tables.memory.clone(), stored);
             let mut probe =
                 GroupProbe::new(names.clone().collect(), Arc::new(filter), Arc::new(NoPages));
             let is_grown = |id: &_| group.run(*id).is_some() && !is_known(group, &coverage, *id);
@@ -184,7 +184,7 @@ fn is_known(group: &Group<Arc<Table>>, coverage: &Coverage, id: RunId) -> bool {
 }
 
 /// The filter in a file. Cost: one read of all of it.
-pub(super) fn read(file: &Framed, coverage: &Coverage) -> Result<MultiLevelCuckoo> {
+pub(super) fn read(file: &FilterFile, coverage: &Coverage) -> Result<MultiLevelCuckoo> {
     let seed = place(file.number.0, 0);
     MultiLevelCuckoo::decode(file.body()?, seed, &coverage.names())
 }
@@ -208,7 +208,7 @@ pub struct CuckooContents {
 }
 
 /// Checks all of a file.
-pub(super) fn check(file: &Framed) -> Result<CuckooContents> {
+pub(super) fn check(file: &FilterFile) -> Result<CuckooContents> {
     let coverage = Coverage::decode(&file.description)?;
     let filter = read(file, &coverage)?;
     let (buckets, fingerprint_bits) = filter.dimensions();

@@ -33,7 +33,7 @@ fn alike(i: u64) -> u64 {
 impl MultiLevelCuckoo {
     /// Builds the filter of several runs, oldest first. Cost: that of inserting them, without
     /// copies.
-    pub(crate) fn build<R>(sizing: Sizing, runs: impl IntoIterator<Item = R>) -> Result<Self>
+    pub(crate) fn build<R>(sizing: CuckooSize, runs: impl IntoIterator<Item = R>) -> Result<Self>
     where
         R: IntoIterator<Item = u64>,
     {
@@ -46,7 +46,7 @@ impl MultiLevelCuckoo {
     fn without_oldest(&self, runs: usize) -> Self {
         let mut filter = self.copy();
         let gone = filter.ring.drop_oldest(runs);
-        let mut filling = Filling::<u128>::new(filter.geometry, &mut filter.buckets);
+        let mut filling = CuckooBuilder::<u128>::new(filter.geometry, &mut filter.buckets);
         for index in 0..self.geometry.buckets() {
             let bucket = filling.bucket(index);
             for at in 0..SLOTS {
@@ -65,8 +65,8 @@ impl MultiLevelCuckoo {
     }
 }
 
-fn sizing(fingerprint_bits: u8, runs_max: usize, entries: u64, mode: Mode) -> Sizing {
-    Sizing {
+fn sizing(fingerprint_bits: u8, runs_max: usize, entries: u64, mode: Mode) -> CuckooSize {
+    CuckooSize {
         fingerprint_bits,
         runs_max,
         entries,

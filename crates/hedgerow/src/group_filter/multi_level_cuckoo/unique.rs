@@ -1,7 +1,9 @@
 //! The change from set mode to unique mode.
 
 use crate::base::page::Buffer;
-use crate::table::filter::buckets::{BucketPair, Filling, Inserted, PADDING_BYTES, SLOTS};
+use crate::table::filter::buckets::{
+    BucketPair, CuckooBuilder, InsertResult, PADDING_BYTES, SLOTS,
+};
 
 use super::ring::Ring;
 use super::{Mode, MultiLevelCuckoo, class_entry};
@@ -12,8 +14,8 @@ impl MultiLevelCuckoo {
         let payload_bits = Mode::Unique.payload_bits(self.ring);
         let geometry = self.geometry.with_payload_bits(payload_bits);
         let mut buckets = Buffer::allocate(geometry.bytes() as usize + PADDING_BYTES);
-        let mut merging = Merging {
-            filling: Filling::new(geometry, &mut buckets),
+        let mut merging = UniqueBuilder {
+            filling: CuckooBuilder::new(geometry, &mut buckets),
             ring: self.ring,
             stored: 0,
         };
@@ -38,14 +40,14 @@ impl MultiLevelCuckoo {
 }
 
 /// A filter that changes to unique mode.
-struct Merging<'a> {
-    filling: Filling<'a, u128>,
+struct UniqueBuilder<'a> {
+    filling: CuckooBuilder<'a, u128>,
     ring: Ring,
     /// Slots in use.
     stored: u64,
 }
 
-impl Merging<'_> {
+impl UniqueBuilder<'_> {
     /// Adds runs to those of a class. Returns false if there is no room.
     fn insert(&mut self, place: BucketPair, numbers: u64) -> bool {
         let geometry = self.filling.geometry;
@@ -64,7 +66,7 @@ impl Merging<'_> {
                 true
             }
             None => {
-                let is_stored = self.filling.insert(place, payload) == Inserted::Stored;
+                let is_stored = self.filling.insert(place, payload) == InsertResult::Stored;
                 self.stored += u64::from(is_stored);
                 is_stored
             }

@@ -273,6 +273,8 @@ fn a_write_that_needs_memory_has_a_failed_flush_tried_again() {
     engine.memory.active.fetch_add(all, Ordering::Relaxed);
     let refused = wait::for_memory(engine).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NoSpace);
+    // The write that waits may be to another keyspace.
+    assert_eq!(refused.keyspace(), Some("k"));
     disk.set_capacity_bytes(None);
     wait::for_memory(engine).unwrap();
     engine.memory.active.fetch_sub(all, Ordering::Relaxed);

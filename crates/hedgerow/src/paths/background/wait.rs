@@ -16,6 +16,9 @@ use crate::tree::partition::{Partition, Work};
 /// Waits for a flush, because all memory of the memtables is in use. The active memtables alone may
 /// have more than that after a batch over many trees. Then there is no flush to wait for, and the
 /// next writes seal them.
+///
+/// # Errors
+/// That of a flush that failed, whichever keyspace it was of: the error names it.
 #[cold]
 pub(crate) fn for_memory(engine: &Arc<Engine>) -> Result<()> {
     let began = engine.environment.clock.now();
@@ -24,7 +27,11 @@ pub(crate) fn for_memory(engine: &Arc<Engine>) -> Result<()> {
     retry_flushes(engine);
     engine.scheduler.wait_until(|| {
         let catalog = engine.catalog.load();
-        failure = catalog.partitions.values().find_map(|it| flush_failure(it));
+        let mut partitions = catalog.partitions.values();
+        failure = partitions.find_map(|it| {
+            let failure = flush_failure(it)?;
+            Some(failure.about(it.keyspace.name()))
+        });
         let has_sealed = engine.memory.sealed.load(Ordering::Relaxed) != 0;
         failure.is_some() || !is_full() || !has_sealed || engine.check_open().is_err()
     });

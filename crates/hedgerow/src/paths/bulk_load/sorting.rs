@@ -12,7 +12,7 @@ use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::base::page::PageId;
 use crate::design::in_force::DesignInForce;
-use crate::paths::compaction::merge_tables::Streamed;
+use crate::paths::compaction::merge_tables::InputTables;
 use crate::paths::compaction::output::OutputTables;
 use crate::table::Table;
 use crate::table::iter::concat::ConcatIter;
@@ -53,7 +53,7 @@ impl Place {
 }
 
 /// The entries of one partition while they are sorted.
-pub(super) struct Sorting<'a> {
+pub(super) struct Sorter<'a> {
     engine: &'a Arc<Engine>,
     partition: &'a Arc<Partition>,
     design: Arc<DesignInForce>,
@@ -67,7 +67,7 @@ pub(super) struct Sorting<'a> {
     runs: Vec<Vec<Arc<Table>>>,
 }
 
-impl<'a> Sorting<'a> {
+impl<'a> Sorter<'a> {
     /// Keeps about this many bytes in memory.
     pub(super) fn new(
         engine: &'a Arc<Engine>,
@@ -75,8 +75,8 @@ impl<'a> Sorting<'a> {
         design: Arc<DesignInForce>,
         seqno: SeqNo,
         bytes_max: usize,
-    ) -> Sorting<'a> {
-        Sorting {
+    ) -> Sorter<'a> {
+        Sorter {
             engine,
             partition,
             design,
@@ -118,7 +118,7 @@ impl<'a> Sorting<'a> {
         let stream_bytes = self.bytes_max / self.runs.len();
         let stream_bytes = stream_bytes.clamp(STREAM_BYTES_MIN, STREAM_BYTES_MAX);
         let sources = self.runs.iter().map(|tables| {
-            let streamed = Streamed(tables.clone(), stream_bytes);
+            let streamed = InputTables(tables.clone(), stream_bytes);
             Box::new(ConcatIter::new(streamed)) as Box<dyn InternalIter>
         });
         let mut merged = merge(sources.collect());

@@ -14,7 +14,7 @@ use crate::base::key_order::Order;
 use crate::table::iter::Entry;
 
 /// A filter during one merge.
-pub(crate) struct Filtering {
+pub(crate) struct MergeFilter {
     pass: Box<dyn FilterPass>,
     /// The number of the newest snapshot, if one is open.
     newest_snapshot: Option<SeqNo>,
@@ -23,16 +23,16 @@ pub(crate) struct Filtering {
 }
 
 /// The decision about an entry, as it is stored.
-pub(crate) enum Filtered {
+pub(crate) enum FilterDecision {
     Same,
     Deleted,
     /// The value as it is stored.
     Value(Vec<u8>),
 }
 
-impl Filtering {
-    pub(crate) fn new(pass: Box<dyn FilterPass>, snapshots: &[SeqNo]) -> Filtering {
-        Filtering {
+impl MergeFilter {
+    pub(crate) fn new(pass: Box<dyn FilterPass>, snapshots: &[SeqNo]) -> MergeFilter {
+        MergeFilter {
             pass,
             newest_snapshot: snapshots.last().copied(),
             has_changed: AtomicBool::new(false),
@@ -47,12 +47,12 @@ impl Filtering {
         stored: &[u8],
         order: &dyn Order,
         skip_to: &mut Option<Vec<u8>>,
-    ) -> Result<Filtered> {
+    ) -> Result<FilterDecision> {
         let is_seen = self
             .newest_snapshot
             .is_some_and(|newest| entry.seqno <= newest);
         if entry.tag.kind != Kind::Put || is_seen {
-            return Ok(Filtered::Same);
+            return Ok(FilterDecision::Same);
         }
         let (expires, value) = match entry.tag.flags.has(Flags::EXPIRES) {
             true => expiry::split(stored).map(|(at, value)| (Some(at), value))?,
@@ -60,22 +60,22 @@ impl Filtering {
         };
         let key = order.decode(entry.key);
         let filtered = if skip_to.as_deref().is_some_and(|to| key < to) {
-            Filtered::Deleted
+            FilterDecision::Deleted
         } else {
             *skip_to = None;
             match self.pass.decide(key, value) {
-                Verdict::Keep => return Ok(Filtered::Same),
-                Verdict::Remove => Filtered::Deleted,
+                Verdict::Keep => return Ok(FilterDecision::Same),
+                Verdict::Remove => FilterDecision::Deleted,
                 Verdict::Replace(new) if new == value || new.len() > VALUE_BYTES_MAX => {
-                    return Ok(Filtered::Same);
+                    return Ok(FilterDecision::Same);
                 }
                 Verdict::Replace(new) => {
-                    Filtered::Value(expiry::stored(expires, &new).1.into_owned())
+                    FilterDecision::Value(expiry::stored(expires, &new).1.into_owned())
                 }
                 Verdict::SkipTo(to) => {
                     // Elsewhere the keys before it are not the next ones of the merge.
                     *skip_to = order.check_ranges().is_ok().then_some(to);
-                    Filtered::Deleted
+                    FilterDecision::Deleted
                 }
             }
         };

@@ -31,14 +31,14 @@ use crate::design::planner::fitted_targets;
 
 /// The filters of the tables of a level; none by default.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct Allotted {
+pub(crate) struct FilterAllotment {
     /// The filter for the number of runs of the level.
     spec: FilterSpec,
     /// The bits per key, on average over the tables.
     pub(crate) bits_per_key: f64,
 }
 
-impl Allotted {
+impl FilterAllotment {
     /// The bits per key of the tables' own filters.
     fn bits_per_key_of_tables(self) -> f64 {
         match self.spec.is_over_runs() {
@@ -64,7 +64,7 @@ pub(crate) fn allot(
     partition: &Partition,
     design: &DesignInForce,
     version: &Version,
-) -> Vec<Allotted> {
+) -> Vec<FilterAllotment> {
     let ln_theta = partition.work().filters.ln_theta();
     let summary = version.summary(design.memtable_bytes, design.table_bytes);
     by_level(memory, design, &summary, ln_theta)
@@ -80,7 +80,7 @@ pub(crate) fn of_merge(
     version: &Version,
     inputs: &BTreeMap<TableId, Arc<Table>>,
     target: &Target,
-) -> Allotted {
+) -> FilterAllotment {
     let is_left = |table: &Arc<Table>| !inputs.contains_key(&table.meta().id);
     let mut summary = version.summary(design.memtable_bytes, design.table_bytes);
     let mut written = 0.0;
@@ -108,14 +108,14 @@ pub(crate) fn of_merge(
     let others = version.tables().filter(|(_, table)| is_left(table));
     let excess = others.map(|(placement, table)| excess_bits(&filters, placement, table.meta()));
     let owed = excess.sum::<f64>() / written.max(1.0);
-    Allotted {
+    FilterAllotment {
         bits_per_key: bits.clamp(allotted - owed.max(0.0), allotted - owed.min(0.0)),
         ..steered
     }
 }
 
 /// The number of bits by which a table's filter exceeds the allotment of its level.
-fn excess_bits(filters: &[Allotted], placement: Placement, table: &TableMeta) -> f64 {
+fn excess_bits(filters: &[FilterAllotment], placement: Placement, table: &TableMeta) -> f64 {
     let allotted = filters[usize::from(placement.level)].bits_per_key_of_tables();
     8.0 * (table.filter_bytes as f64 - allocation::table_bytes(allotted, table.entries))
 }
@@ -126,7 +126,7 @@ fn by_level(
     design: &DesignInForce,
     summary: &Summary,
     ln_theta: f64,
-) -> Vec<Allotted> {
+) -> Vec<FilterAllotment> {
     let targets = fitted_targets(&*design.policy, summary.clone());
     let levels = occupancy(summary, &targets);
     let depth = summary.levels.len();
@@ -154,7 +154,7 @@ fn by_level(
             }
             bits = Some(shared.1[level]);
         }
-        Allotted {
+        FilterAllotment {
             spec,
             bits_per_key: bits.unwrap_or(0.0),
         }

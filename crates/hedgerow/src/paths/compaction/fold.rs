@@ -19,7 +19,7 @@ use crate::tree::engine::Engine;
 use crate::tree::partition::KeyspaceFacts;
 
 /// Gathers the versions of a key with operands. See the module.
-pub(crate) struct Folding<'a> {
+pub(crate) struct OperandFold<'a> {
     engine: &'a Engine,
     keyspace: &'a KeyspaceFacts,
     key: Vec<u8>,
@@ -50,9 +50,9 @@ impl Version {
     }
 }
 
-impl<'a> Folding<'a> {
-    pub(crate) fn new(engine: &'a Engine, keyspace: &'a KeyspaceFacts) -> Folding<'a> {
-        Folding {
+impl<'a> OperandFold<'a> {
+    pub(crate) fn new(engine: &'a Engine, keyspace: &'a KeyspaceFacts) -> OperandFold<'a> {
+        OperandFold {
             engine,
             keyspace,
             key: Vec::new(),

@@ -13,10 +13,10 @@ use crate::design::merge_policy::plan::{Input, Plan, Target};
 use crate::design::merge_policy::shape::Facts;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::group_filters;
-use crate::tree::engine::Engine;
+use crate::tree::engine::{Directories, Engine};
 use crate::tree::partition::Partition;
 
-use super::merge_tables::{Merged, merge_tables, table_of};
+use super::merge_tables::{MergeOutput, merge_tables, table_of};
 
 /// Carries a plan out up to its edit. Returns the bytes of the input tables.
 pub(crate) fn run(
@@ -28,7 +28,7 @@ pub(crate) fn run(
     match plan {
         // A file moves to another place only by being rewritten there.
         Plan::Move { inputs, target, .. }
-            if !leaves_its_place(engine, partition, inputs, target)? =>
+            if !leaves_its_place(&engine.directories, partition, inputs, target)? =>
         {
             move_down(engine, partition, inputs, target)
         }
@@ -45,13 +45,13 @@ pub(crate) fn run(
 
 /// Returns true if tables are in another place than that of their target level.
 fn leaves_its_place(
-    engine: &Engine,
+    directories: &Directories,
     partition: &Partition,
     inputs: &[Input],
     target: &Target,
 ) -> Result<bool> {
     let version = &partition.tree().version;
-    let place = engine.directories.places.of_level(target.level);
+    let place = directories.places.of_level(target.level);
     let mut leaves = false;
     for &id in inputs.iter().flat_map(|input| &input.tables) {
         leaves |= table_of(version, id)?.meta().path != place;
@@ -144,7 +144,7 @@ fn install(
     engine: &Engine,
     partition: &Partition,
     design: &Arc<DesignInForce>,
-    merged: Merged,
+    merged: MergeOutput,
 ) -> Result<(u64, u64, u64)> {
     let (edit, unless_taken) = (merged.edit, merged.filtered_before);
     let (entries, write_bytes) = edit.written();

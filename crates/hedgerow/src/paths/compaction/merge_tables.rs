@@ -30,15 +30,15 @@ use crate::table::iter::{Entry, InternalIter, ValueSource};
 use crate::table::open::{STREAM_BYTES_MAX, STREAM_BYTES_MIN, StreamedPages};
 use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
-use crate::tree::snapshot_list::Held;
+use crate::tree::snapshot_list::SnapshotFacts;
 use crate::tree::version::Version;
 
-use super::filtering::Filtering;
-use super::filters::{self, Allotted};
+use super::filtering::MergeFilter;
+use super::filters::{self, FilterAllotment};
 use super::output::Below;
 use super::retain::Retain;
 
-use piece::{Piece, Reached};
+use piece::{MergePosition, Piece};
 
 /// A merge is cut into pieces of at least this many output tables.
 const PIECE_TABLES_MIN: u64 = 2;
@@ -54,19 +54,19 @@ struct Merge {
     /// The tables of each input run, newest run first.
     inputs: Vec<Vec<Arc<Table>>>,
     by_id: BTreeMap<TableId, Arc<Table>>,
-    held: Held,
-    filtering: Option<Filtering>,
+    held: SnapshotFacts,
+    filtering: Option<MergeFilter>,
     /// The range tombstones of all inputs.
     ranges: RangeTombstones,
     /// The largest number that an entry may have.
     published: SeqNo,
     target: Target,
     run: RunId,
-    filter: Allotted,
+    filter: FilterAllotment,
 }
 
 /// The result of a merge: its edit replaces the inputs by the outputs.
-pub(crate) struct Merged {
+pub(crate) struct MergeOutput {
     pub(crate) edit: TreeEdit,
     pub(super) read_bytes: u64,
     /// If a filter has changed what readers see: the registration of the first snapshot that must
@@ -82,7 +82,7 @@ pub(crate) fn merge_tables(
     inputs: &[Input],
     target: &Target,
     filter: Option<SharedFilter>,
-) -> Result<Merged> {
+) -> Result<MergeOutput> {
     let merge = Arc::new(Merge::new(
         engine, partition, design, inputs, target, filter,
     )?);
@@ -103,7 +103,7 @@ pub(crate) fn merge_tables(
         .collect();
     let filtering = merge.filtering.as_ref();
     let is_filtered = filtering.is_some_and(|it| it.has_changed.load(Ordering::Relaxed));
-    Ok(Merged {
+    Ok(MergeOutput {
         edit,
         read_bytes: merge.read_bytes(),
         filtered_before: is_filtered.then_some(merge.held.next),
@@ -143,7 +143,7 @@ impl Merge {
                 level: target.level,
                 is_last_level: last.is_none_or(|last| last <= target.level),
             });
-            Filtering::new(pass, &held.snapshots)
+            MergeFilter::new(pass, &held.snapshots)
         });
         Ok(Merge {
             engine: engine.clone(),
@@ -269,7 +269,7 @@ impl Merge {
         upper: Option<&[u8]>,
     ) -> Result<(Vec<TableMeta>, u64)> {
         let sources = self.inputs.iter().map(|tables| {
-            let streamed = Streamed(tables.clone(), self.stream_bytes());
+            let streamed = InputTables(tables.clone(), self.stream_bytes());
             Box::new(ConcatIter::new(streamed)) as Box<dyn InternalIter>
         });
         let mut merged = MergeIter::new(sources.collect());
@@ -278,7 +278,8 @@ impl Merge {
             None => merged.seek_first()?,
         }
         let mut piece = Piece::new(self, lower, upper);
-        let mut reached = Reached::new(lower.or(self.keys().map(|keys| keys.0)), self.published);
+        let mut reached =
+            MergePosition::new(lower.or(self.keys().map(|keys| keys.0)), self.published);
         let mut entries = 0u64;
         while let Some(entry) = merged.entry() {
             let is_new = reached.pass(&entry).map_err(|found| self.damaged(found))?;
@@ -385,9 +386,9 @@ pub(super) fn table_of(version: &Version, id: TableId) -> Result<&Arc<Table>> {
 }
 
 /// The tables of an input, streamed in pieces of this many bytes.
-pub(crate) struct Streamed(pub(crate) Vec<Arc<Table>>, pub(crate) usize);
+pub(crate) struct InputTables(pub(crate) Vec<Arc<Table>>, pub(crate) usize);
 
-impl Parts for Streamed {
+impl Parts for InputTables {
     fn len(&self) -> usize {
         self.0.len()
     }

@@ -33,8 +33,8 @@ use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
 
 use super::filters;
-use super::filters::Allotted;
-use super::unsynced::Unsynced;
+use super::filters::FilterAllotment;
+use super::unsynced::SyncQueue;
 use crate::design::table_ends::{NODE_TABLES, OVERLAP_TABLES_MAX, aligns, is_last_border};
 
 /// The maximum number of groups of a level for which a bulk load cuts its tables: it does not know
@@ -56,7 +56,7 @@ pub(crate) struct OutputTables<'a> {
     /// The level in whose place the tables are written.
     level_of_place: usize,
     run: RunId,
-    filter: Allotted,
+    filter: FilterAllotment,
     index: IndexSpec,
     /// A table is cut when it keeps this many bytes in memory.
     held_bytes_max: usize,
@@ -67,7 +67,7 @@ pub(crate) struct OutputTables<'a> {
     pub(crate) leaves_room: bool,
     /// The place in which the tables wait to be made durable together with others. Without it, they
     /// are durable when the output is finished.
-    pub(crate) unsynced: Option<&'a mut Unsynced>,
+    pub(crate) unsynced: Option<&'a mut SyncQueue>,
     /// Tables are cut at the borders of both of these numbers of ranges.
     ranges: [u32; 2],
     /// The maximum size of a table.
@@ -124,7 +124,7 @@ impl<'a> OutputTables<'a> {
         partition: &'a Partition,
         design: Arc<DesignInForce>,
         (level, run): (usize, RunId),
-        filter: Allotted,
+        filter: FilterAllotment,
         below: Vec<Below>,
     ) -> OutputTables<'a> {
         let tree = partition.tree_owned();

@@ -39,7 +39,7 @@ use crate::base::error::Result;
 use crate::base::expiry;
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
-use crate::tree::snapshot_list::Held;
+use crate::tree::snapshot_list::SnapshotFacts;
 
 /// Returns true if range tombstones hide everything in a table from every reader, now and later:
 /// rule 1 for all that it may hold. Its own range tombstones are older than those that hide it, and
@@ -74,7 +74,7 @@ pub(crate) struct Retain {
 
 impl Retain {
     /// A rule for readers at the present and at what is held.
-    pub(crate) fn new(held: &Held, ranges: RangeTombstones) -> Self {
+    pub(crate) fn new(held: &SnapshotFacts, ranges: RangeTombstones) -> Self {
         debug_assert!(held.snapshots.is_sorted());
         Retain {
             snapshots: held.snapshots.clone(),

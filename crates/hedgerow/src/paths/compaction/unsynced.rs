@@ -19,12 +19,12 @@ const FILES_MAX: usize = 16;
 
 /// Tables whose files or names may not be durable yet.
 #[derive(Default)]
-pub(crate) struct Unsynced {
+pub(crate) struct SyncQueue {
     files: Vec<(PathBuf, LaterSync)>,
     dirs: BTreeSet<PathBuf>,
 }
 
-impl Unsynced {
+impl SyncQueue {
     /// Adds the file of a table. Makes files durable if many wait.
     pub(super) fn add(&mut self, path: PathBuf, file: Box<dyn SequentialWrite>) -> Result<()> {
         let sync = file.hand_over().map_err(|e| Error::io("write", &path, e))?;

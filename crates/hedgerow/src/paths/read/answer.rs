@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hedgerow_mem::Publisher;
 
-use super::{Found, Observer, Want};
+use super::{NewestVersion, Observer, Want};
 use crate::base::entry::{Flags, Kind, SeqNo, Tag};
 use crate::base::error::Result;
 use crate::base::page::{Page, PageId};
@@ -46,7 +46,7 @@ impl Answer<'_> {
     }
 
     /// Its meaning, if that takes no read. Prefetches a missing page.
-    pub(super) fn cached_value(self, engine: &Engine) -> Result<Option<Found>> {
+    pub(super) fn cached_value(self, engine: &Engine) -> Result<Option<NewestVersion>> {
         let page = match self.value_page() {
             None => None,
             Some(id) => match self.table.pages().cached_or_prefetch(id) {
@@ -60,7 +60,7 @@ impl Answer<'_> {
     /// Its meaning. `page` is that of [`Answer::value_page`]; without it, an out-of-line value is
     /// returned as an empty one.
     #[inline(always)]
-    pub(super) fn value(self, engine: &Engine, page: Option<Page>) -> Result<Found> {
+    pub(super) fn value(self, engine: &Engine, page: Option<Page>) -> Result<NewestVersion> {
         if self.entry.seqno.0 > engine.publisher.published() {
             self.wait_until_published(&engine.publisher)?;
         }
@@ -68,9 +68,9 @@ impl Answer<'_> {
         match tag.kind {
             Kind::Put => {
                 let stored = self.stored(engine, page)?;
-                Found::of(tag, || stored)
+                NewestVersion::of(tag, || stored)
             }
-            _ => Found::of(tag, || Slice::copy_from(b"")),
+            _ => NewestVersion::of(tag, || Slice::copy_from(b"")),
         }
     }
 
@@ -96,13 +96,13 @@ pub(super) fn read_value<O: Observer>(
     answer: Answer<'_>,
     want: Want,
     observer: &mut O,
-) -> Result<Found> {
+) -> Result<NewestVersion> {
     if O::SEES_VALUES
         && let (Tag::PUT, FoundValue::InBlock(value)) = (answer.entry.tag, &answer.entry.value)
         && answer.entry.seqno.0 <= engine.publisher.published()
         && observer.value(value)
     {
-        return Ok(Found::Value(Slice::copy_from(b"")));
+        return Ok(NewestVersion::Value(Slice::copy_from(b"")));
     }
     let page = match answer.value_page() {
         Some(id) if want == Want::Value || answer.entry.tag.flags.has(Flags::EXPIRES) => {

@@ -1,7 +1,9 @@
 //! Gets that memory answers, or nothing.
 
-use super::{Found, Position, TableLookup, in_memtables};
-use crate::base::entry::KeyHash;
+use hedgerow_mem::Publisher;
+
+use super::{NewestVersion, Position, TableLookup, in_memtables};
+use crate::base::entry::{KeyHash, SeqNo, Tag};
 use crate::base::error::Result;
 use crate::base::expiry::Moment;
 use crate::base::page::Step;
@@ -9,6 +11,7 @@ use crate::base::slice::Slice;
 use crate::base::stats::OperationKind;
 use crate::table::Query;
 use crate::tree::engine::{Engine, KeyspaceState};
+use crate::tree::memtable::Memtable;
 use crate::tree::version::Version;
 
 /// The answer of memory alone, from [`Keyspace::get_if_cached`](crate::Keyspace::get_if_cached).
@@ -53,10 +56,10 @@ pub(crate) fn get_if_cached(
     };
     let operations = &state.facts.operations;
     let value = match found {
-        None | Some(Found::Operand) => return Ok(MemoryAnswer::Unknown),
-        Some(Found::Absent) => None,
-        Some(Found::Value(value)) => Some(value),
-        Some(Found::Expiring(stored)) => {
+        None | Some(NewestVersion::Operand) => return Ok(MemoryAnswer::Unknown),
+        Some(NewestVersion::Absent) => None,
+        Some(NewestVersion::Value(value)) => Some(value),
+        Some(NewestVersion::Expiring(stored)) => {
             let found = engine.unexpired(stored, moment.time)?;
             found.map(|(_, value)| value)
         }
@@ -73,7 +76,11 @@ pub(crate) fn get_if_cached(
 }
 
 /// The answer of open tables with cached pages, if they have it.
-fn in_cached_pages(engine: &Engine, version: &Version, query: Query<'_>) -> Result<Option<Found>> {
+fn in_cached_pages(
+    engine: &Engine,
+    version: &Version,
+    query: Query<'_>,
+) -> Result<Option<NewestVersion>> {
     let mut position = Position::default();
     let mut lookup = TableLookup::new(version, query, &mut position);
     lookup.touch_filters();
@@ -92,5 +99,20 @@ fn in_cached_pages(engine: &Engine, version: &Version, query: Query<'_>) -> Resu
             Step::Done(Some(answer)) => return answer.cached_value(engine),
         }
     }
-    Ok(Some(Found::Absent))
+    Ok(Some(NewestVersion::Absent))
+}
+
+/// The newest published version of a key, when one that was found before it was published is
+/// (invariant I20). A reader that has seen that one must find it in every later scan and snapshot,
+/// and the rest of its batch in every get. The key is looked up again, since the batch may write it
+/// again, and that write may not have been applied when the first was found.
+#[cold]
+pub(super) fn published_version<'m>(
+    publisher: &Publisher,
+    memtable: &'m Memtable,
+    (query, found): (&Query<'_>, SeqNo),
+) -> Option<(SeqNo, Tag, &'m [u8])> {
+    publisher.wait(found.0);
+    let published = SeqNo(publisher.published());
+    memtable.get(query.key, query.seqno.min(published))
 }

@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 use hedgerow_io::Reads;
 
-use super::{Answer, Asked, Found, FoundEntry, Position, TableLookup, combining, in_memtables};
+use super::{
+    Answer, FoundEntry, LookupSource, NewestVersion, Position, TableLookup, combining, in_memtables,
+};
 use crate::base::entry::KeyHash;
 use crate::base::error::Result;
 use crate::base::expiry::Moment;
@@ -295,7 +297,7 @@ impl<T> Get<'_, T> {
         TableLookup::new(&self.tree.0.version, query, &mut self.position)
     }
 
-    fn asked(&self) -> Asked<'_> {
+    fn asked(&self) -> LookupSource<'_> {
         self.position.asked(&self.tree.0.version)
     }
 
@@ -317,14 +319,14 @@ impl<T> Get<'_, T> {
     /// Proceeds until it needs a page or has the value. `page` is the page needed before.
     fn step(&mut self, engine: &Engine, page: Option<Page>) -> Result<Step<Option<Slice>>> {
         let found = if let Some(entry) = self.found.take() {
-            let Asked::Table(table) = self.asked() else {
+            let LookupSource::Table(table) = self.asked() else {
                 panic!("a value is in a table");
             };
             Answer { table, entry }.value(engine, page)?
         } else {
             match self.lookup().step(&engine.stats, page, &mut ())? {
                 Step::Read(id) => return Ok(Step::Read(id)),
-                Step::Done(None) => Found::Absent,
+                Step::Done(None) => NewestVersion::Absent,
                 Step::Done(Some(answer)) => match answer.value_page() {
                     Some(id) => {
                         self.found = Some(answer.entry);
@@ -338,15 +340,15 @@ impl<T> Get<'_, T> {
     }
 
     /// The value of the key. That of a key with operands is read at once, page by page.
-    fn end(&self, engine: &Engine, found: Found) -> Result<Option<Slice>> {
+    fn end(&self, engine: &Engine, found: NewestVersion) -> Result<Option<Slice>> {
         match found {
-            Found::Value(value) => Ok(Some(value)),
-            Found::Absent => Ok(None),
-            Found::Expiring(stored) => {
+            NewestVersion::Value(value) => Ok(Some(value)),
+            NewestVersion::Absent => Ok(None),
+            NewestVersion::Expiring(stored) => {
                 let found = engine.unexpired(stored, self.moment.time)?;
                 Ok(found.map(|(_, value)| value))
             }
-            Found::Operand => {
+            NewestVersion::Operand => {
                 let query = (&self.query(), self.moment.time);
                 let combined = combining::combined(engine, &self.tree.1, query, &mut ());
                 combined.map(|(value, _)| value)

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Asked, Found, FoundEntry, Position, TableLookup, in_memtables, multi_get};
+use super::{
+    Answer, FoundEntry, LookupSource, NewestVersion, Position, TableLookup, in_memtables, multi_get,
+};
 use crate::base::entry::{KeyHash, Tag};
 use crate::base::error::Result;
 use crate::base::expiry::Moment;
@@ -43,7 +45,7 @@ pub(crate) fn visit_values<K: AsRef<[u8]>>(
         let query = Query::alone(key, hash, moment.seqno);
         let tree = state.route(user_key, hash).tree();
         let found = match in_memtables(engine, &tree, &query, &mut ())? {
-            Some(found) => Some(Seen::Meaning(found)),
+            Some(found) => Some(KeyAnswer::Meaning(found)),
             None => near.look(engine, &tree.version, query)?,
         };
         let mut hit = |value: &[u8]| {
@@ -51,15 +53,15 @@ pub(crate) fn visit_values<K: AsRef<[u8]>>(
             see(at, value);
         };
         match found {
-            Some(Seen::Plain(value)) => hit(&value),
-            Some(Seen::Meaning(Found::Value(value))) => hit(&value),
-            Some(Seen::Meaning(Found::Absent)) => {}
-            Some(Seen::Meaning(Found::Expiring(stored))) => {
+            Some(KeyAnswer::Plain(value)) => hit(&value),
+            Some(KeyAnswer::Meaning(NewestVersion::Value(value))) => hit(&value),
+            Some(KeyAnswer::Meaning(NewestVersion::Absent)) => {}
+            Some(KeyAnswer::Meaning(NewestVersion::Expiring(stored))) => {
                 if let Some((_, value)) = engine.unexpired(stored, moment.time)? {
                     hit(&value);
                 }
             }
-            None | Some(Seen::Meaning(Found::Operand)) => unknown.push(at),
+            None | Some(KeyAnswer::Meaning(NewestVersion::Operand)) => unknown.push(at),
         }
     }
     let known = user_keys.len() - unknown.len();
@@ -76,10 +78,10 @@ pub(crate) fn visit_values<K: AsRef<[u8]>>(
 }
 
 /// The answer for a key.
-enum Seen {
+enum KeyAnswer {
     /// A put that does not expire, with its value in its block.
     Plain(PageSlice),
-    Meaning(Found),
+    Meaning(NewestVersion),
 }
 
 /// The block in which the last key was found.
@@ -99,7 +101,7 @@ impl Near {
         engine: &Engine,
         version: &Version,
         query: Query<'_>,
-    ) -> Result<Option<Seen>> {
+    ) -> Result<Option<KeyAnswer>> {
         let mut position = Position::default();
         let mut lookup = TableLookup::new(version, query, &mut position);
         if self.misses > 0 || self.block.is_none() {
@@ -111,7 +113,7 @@ impl Near {
             if !asked.is_open() {
                 return Ok(None);
             }
-            if let (Asked::Table(table), None) = (asked, &page)
+            if let (LookupSource::Table(table), None) = (asked, &page)
                 && let Some(answer) = self.answer(table, &query)?
             {
                 match lookup.conclude(&engine.stats, table, answer) {
@@ -133,7 +135,7 @@ impl Near {
                 }
             }
         }
-        Ok(Some(Seen::Meaning(Found::Absent)))
+        Ok(Some(KeyAnswer::Meaning(NewestVersion::Absent)))
     }
 
     /// The answer of a table by the last block alone: the key is between one that is there and
@@ -171,12 +173,12 @@ impl Near {
     }
 }
 
-fn seen(engine: &Engine, answer: Answer<'_>) -> Result<Option<Seen>> {
+fn seen(engine: &Engine, answer: Answer<'_>) -> Result<Option<KeyAnswer>> {
     let FoundEntry { seqno, tag, value } = &answer.entry;
     if let (Tag::PUT, FoundValue::InBlock(value)) = (*tag, value)
         && seqno.0 <= engine.publisher.published()
     {
-        return Ok(Some(Seen::Plain(value.clone())));
+        return Ok(Some(KeyAnswer::Plain(value.clone())));
     }
-    Ok(answer.cached_value(engine)?.map(Seen::Meaning))
+    Ok(answer.cached_value(engine)?.map(KeyAnswer::Meaning))
 }

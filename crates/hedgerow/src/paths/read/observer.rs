@@ -59,7 +59,14 @@ pub(crate) fn visit_value(
     see: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Result<bool> {
     let (moment, want) = (Moment::PRESENT, Want::Value);
-    let found = get_observed(engine, state, user_key, moment, want, &mut Seeing(see))?;
+    let found = get_observed(
+        engine,
+        state,
+        user_key,
+        moment,
+        want,
+        &mut ValueObserver(see),
+    )?;
     if let Some(value) = &found {
         see(value);
     }
@@ -68,9 +75,9 @@ pub(crate) fn visit_value(
 
 /// Sees the value of a lookup in place of a copy of it. The function returns true the first time.
 /// It is called by its address, so that the lookup is compiled once, as a part of the engine.
-struct Seeing<'a>(&'a mut dyn FnMut(&[u8]) -> bool);
+struct ValueObserver<'a>(&'a mut dyn FnMut(&[u8]) -> bool);
 
-impl Observer for Seeing<'_> {
+impl Observer for ValueObserver<'_> {
     const SEES_VALUES: bool = true;
 
     #[inline]

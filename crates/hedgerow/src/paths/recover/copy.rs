@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
+use crate::table::memory::Memory;
 use crate::tree::engine::{Catalog, CommitState, Engine, Writer};
 use crate::tree::partition::Partition;
 use crate::tree::wal::payload::{Op, logged};
@@ -29,14 +30,14 @@ const MEMTABLE_SHARE: u64 = 16;
 
 /// Returns true if the memtables that hold the records of `record_bytes` are to stay.
 pub(super) fn are_few(
-    engine: &Engine,
+    memory: &Memory,
     writer: &Writer,
     catalog: &Catalog,
     record_bytes: u64,
 ) -> bool {
     let trees = catalog.partitions.values();
     let tables = trees.filter(|it| !it.tree().active.is_empty()).count() as u64;
-    let per_table = BYTES_PER_TABLE.min(engine.memory.plan().active() / MEMTABLE_SHARE);
+    let per_table = BYTES_PER_TABLE.min(memory.plan().active() / MEMTABLE_SHARE);
     record_bytes <= (tables * per_table).min(writer.log_bytes_max / 2)
 }
 

@@ -12,14 +12,15 @@ use crate::design::merge_policy::plan::{Input, Target};
 use crate::design::merge_policy::shape::{RUNS_MAX, Run, bytes_of};
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::paths::compaction::merge_tables::merge_tables;
-use crate::paths::compaction::unsynced::Unsynced;
+use crate::paths::compaction::unsynced::SyncQueue;
 use crate::paths::flush;
 use crate::table::Table;
 use crate::tree::engine::{Catalog, Engine, Writer};
+use crate::tree::expiry_clock::ExpiryClock;
 use crate::tree::memtable::{Memtable, RANGES_MAX};
 use crate::tree::partition::Partition;
 use crate::tree::version::edit::Change;
-use crate::tree::wal::log::{Kept, segment_number};
+use crate::tree::wal::log::{FeedSegment, segment_number};
 use crate::tree::wal::payload::Op;
 use crate::tree::wal::segment_reader::SegmentReader;
 
@@ -28,23 +29,23 @@ use super::{copy, orphans};
 
 /// The outcome of replaying the log.
 #[derive(Default)]
-pub(super) struct Replayed {
+pub(super) struct ReplayResult {
     operations: u64,
     /// The edit that puts its writes into tables.
     edit: Vec<Change>,
     /// The tables of the edit that may not be durable yet.
-    unsynced: Unsynced,
+    unsynced: SyncQueue,
     /// The tables that this edit removes.
     replaced: Vec<Arc<Table>>,
 }
 
 /// Applies the writes that only the log has. When opened for writing, it then puts all of them into
 /// tables, or into the new log if they are few.
-pub(super) fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> {
+pub(super) fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<ReplayResult> {
     let storage = &*engine.environment.storage;
     let writing = engine.writer.is_some();
     let catalog = engine.catalog.load_full();
-    let mut replayed = Replayed::default();
+    let mut replayed = ReplayResult::default();
     let (mut bytes, mut is_full) = (0, false);
     let mut record_bytes = 0;
     let mut scratch = Vec::new();
@@ -58,7 +59,7 @@ pub(super) fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> 
             let Some(partition) = copy::only_in_log(&catalog, &op, seqno) else {
                 continue;
             };
-            let (size, crowded) = replay_op(engine, partition, (&op, seqno), &mut scratch)
+            let (size, crowded) = replay_op(&engine.expiry, partition, (&op, seqno), &mut scratch)
                 .map_err(|e| e.at(path, Some(offset)))?;
             is_full |= crowded;
             bytes += size;
@@ -81,7 +82,7 @@ pub(super) fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> 
     }
     // A change feed keeps the old log, and would have the copies twice.
     let may_copy = replayed.edit.is_empty() && !writer.manifest().state().feed.is_on();
-    if may_copy && copy::are_few(engine, writer, &catalog, record_bytes) {
+    if may_copy && copy::are_few(&engine.memory, writer, &catalog, record_bytes) {
         copy::into_new_log(engine, writer, survey, &catalog, replayed.operations)?;
     } else {
         flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
@@ -92,7 +93,7 @@ pub(super) fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<Replayed> 
 /// Applies one operation to its memtable. Returns the size of its entry, and true if the memtable
 /// has many range deletes.
 fn replay_op(
-    engine: &Engine,
+    expiry: &ExpiryClock,
     partition: &Partition,
     (op, seqno): (&Op<'_>, SeqNo),
     scratch: &mut Vec<u8>,
@@ -108,7 +109,7 @@ fn replay_op(
         crowded = active.delete_range(delete) >= RANGES_MAX;
     } else {
         if op.tag.flags.has(Flags::EXPIRES) {
-            engine.expiry.note_use();
+            expiry.note_use();
         }
         active.insert(key, seqno, op.tag, op.value);
     }
@@ -123,7 +124,7 @@ fn flush_replayed(
     engine: &Arc<Engine>,
     catalog: &Catalog,
     at: SeqNo,
-    replayed: &mut Replayed,
+    replayed: &mut ReplayResult,
 ) -> Result<()> {
     let through = SeqNo(at.0 - 1);
     for partition in catalog.partitions.values() {
@@ -168,7 +169,7 @@ fn join_runs(engine: &Arc<Engine>, partition: &Arc<Partition>) -> Result<TreeEdi
     Ok(merge_tables(engine, partition, &design, &inputs, &target, None)?.edit)
 }
 
-impl Replayed {
+impl ReplayResult {
     /// Applies an edit in memory; the manifest receives it together with all others.
     fn install(
         &mut self,
@@ -212,7 +213,7 @@ fn end_of_log(storage: &dyn Storage, survey: &Survey, next: u32) -> Result<Chang
 pub(super) fn begin_new_log(
     engine: &Arc<Engine>,
     survey: &Survey,
-    replayed: Replayed,
+    replayed: ReplayResult,
 ) -> Result<u64> {
     let writer = engine.writer()?;
     replayed.unsynced.sync(&*engine.environment.storage)?;
@@ -266,7 +267,7 @@ fn free_old_log(
         let path = survey.segment_path(number);
         let mut reader = SegmentReader::open(storage, &path, number)?;
         let first = reader.next()?.map(|record| record.header.first_seqno);
-        writer.log.keep(Kept {
+        writer.log.keep(FeedSegment {
             number,
             from: first.unwrap_or(SeqNo(survey.last.0 + 1)),
             path,

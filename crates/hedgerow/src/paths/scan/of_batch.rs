@@ -6,10 +6,10 @@ use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
 use crate::table::Table;
 use crate::table::iter::merge::merge;
-use crate::table::iter::uncovered::{SeenRanges, Uncovered};
+use crate::table::iter::uncovered::{SeenRanges, VisibleIter};
 use crate::table::iter::{Entry, InternalIter};
 use crate::tree::memtable::Memtable;
-use crate::tree::recorded::{RangesRead, Recorded};
+use crate::tree::recorded::{RangeRecorder, RangesRead};
 
 use super::View;
 
@@ -72,12 +72,12 @@ impl OfBatch {
         };
         let below = merge(sources.split_off(first));
         let newest_below = SeqNo(SeqNo::OWN.0 - 1);
-        sources.push(Box::new(Uncovered::new(
+        sources.push(Box::new(VisibleIter::new(
             below,
             ranges.clone(),
             newest_below,
         )));
-        sources.push(Box::new(Uncovered::new(
+        sources.push(Box::new(VisibleIter::new(
             Box::new(own.iter()),
             ranges,
             self.newest,
@@ -87,7 +87,7 @@ impl OfBatch {
     /// The same entries; what is read of them is recorded if the batch needs it.
     pub(super) fn recorded(&self, entries: Box<dyn InternalIter>) -> Box<dyn InternalIter> {
         match &self.reads {
-            Some(reads) => Box::new(Recorded::new(entries, reads.clone())),
+            Some(reads) => Box::new(RangeRecorder::new(entries, reads.clone())),
             None => entries,
         }
     }

@@ -7,7 +7,7 @@ use super::View;
 use crate::base::entry::SeqNo;
 use crate::base::error::Result;
 use crate::table::iter::InternalIter;
-use crate::table::iter::uncovered::{SeenRanges, Uncovered};
+use crate::table::iter::uncovered::{SeenRanges, VisibleIter};
 use crate::tree::memtable::RangeLists;
 use crate::tree::version::SuperVersion;
 
@@ -37,7 +37,7 @@ impl View {
     ) -> Box<dyn InternalIter> {
         match self.seen_ranges(tree) {
             None => iter,
-            Some(ranges) => Box::new(Uncovered::new(iter, ranges, newest)),
+            Some(ranges) => Box::new(VisibleIter::new(iter, ranges, newest)),
         }
     }
 }

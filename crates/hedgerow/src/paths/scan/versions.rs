@@ -1,7 +1,7 @@
 //! The value of a key from several of its versions: operands with what is under them, values that
 //! may have expired, and the newest version when a cursor goes backward.
 
-use super::{At, Cursor, Found, is_same_key};
+use super::{At, Cursor, CursorValue, is_same_key};
 use crate::base::entry::{EXPIRY_BYTES, Flags, Kind, SeqNo, covered};
 use crate::base::error::Result;
 use crate::base::expiry;
@@ -59,7 +59,7 @@ impl Cursor {
     /// Keeps the value of the key. Returns true if it has one.
     fn keep(&mut self, value: Option<Vec<u8>>) -> bool {
         let has_value = value.is_some();
-        self.value = value.map_or(Found::Here, Found::Inline);
+        self.value = value.map_or(CursorValue::Here, CursorValue::Inline);
         has_value
     }
 
@@ -113,7 +113,7 @@ impl Cursor {
                         self.skipped += u64::from(found.is_none());
                         let (at, value) = found.unzip();
                         self.expires = at;
-                        candidate = value.map(Found::Inline);
+                        candidate = value.map(CursorValue::Inline);
                     }
                     Kind::Put => {
                         operands.clear();
@@ -142,38 +142,38 @@ impl Cursor {
     /// The value of the key with its operands, oldest first, over its newest put.
     fn under(
         &mut self,
-        candidate: Option<Found>,
+        candidate: Option<CursorValue>,
         operands: &mut Vec<(SeqNo, Vec<u8>)>,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<CursorValue>> {
         if operands.is_empty() {
             return Ok(candidate);
         }
         let base = match candidate {
-            Some(Found::Inline(bytes)) => Some(bytes),
-            Some(Found::OutOfLine(page, bytes)) => Some(self.read(page, bytes)?.into()),
-            Some(Found::Here) | None => None,
+            Some(CursorValue::Inline(bytes)) => Some(bytes),
+            Some(CursorValue::OutOfLine(page, bytes)) => Some(self.read(page, bytes)?.into()),
+            Some(CursorValue::Here) | None => None,
         };
         let operands: Vec<_> = operands.drain(..).map(|(_, operand)| operand).collect();
         let value = self.combined(base, &operands)?;
         if value.is_none() {
             self.expires = None;
         }
-        Ok(value.map(Found::Inline))
+        Ok(value.map(CursorValue::Inline))
     }
 }
 
 /// A value that is kept while the cursor moves on, in the memory of the one before.
-fn kept(before: Option<Found>, value: ValueSource<'_>) -> Found {
+fn kept(before: Option<CursorValue>, value: ValueSource<'_>) -> CursorValue {
     match value {
         ValueSource::Inline(bytes) => {
             let mut kept = match before {
-                Some(Found::Inline(kept)) => kept,
+                Some(CursorValue::Inline(kept)) => kept,
                 _ => Vec::new(),
             };
             kept.clear();
             kept.extend_from_slice(bytes);
-            Found::Inline(kept)
+            CursorValue::Inline(kept)
         }
-        ValueSource::OutOfLine { page, bytes } => Found::OutOfLine(page, bytes),
+        ValueSource::OutOfLine { page, bytes } => CursorValue::OutOfLine(page, bytes),
     }
 }

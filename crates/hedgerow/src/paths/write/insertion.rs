@@ -5,7 +5,7 @@ use hedgerow_mem::{Approach, Publisher};
 use crate::base::entry::{Kind, PartitionId, SeqNo};
 use crate::tree::memtable::{Memtable, RANGES_MAX};
 
-use super::{Reserved, WriteOp, covering};
+use super::{CommitPlace, WriteOp, covering};
 
 /// The number of operations of a batch that search for their places at the same time: memory has a
 /// queue, too.
@@ -16,7 +16,7 @@ const PIECE: usize = 16;
 pub(super) fn apply(
     publisher: &Publisher,
     ops: &[WriteOp<'_>],
-    reserved: &Reserved,
+    reserved: &CommitPlace,
     crowded: &mut Vec<PartitionId>,
 ) {
     let mut insert = |i: usize, op: &WriteOp<'_>, key: &[u8]| {

@@ -64,9 +64,9 @@ pub(crate) fn number_bulk_load<'a>(
 
 /// The number of a clear or a drop. Until this is dropped, no write is routed and no larger number
 /// is published.
-pub(crate) struct Rerouting<'a>(pub(crate) UnloggedNumber<'a>);
+pub(crate) struct RerouteNumber<'a>(pub(crate) UnloggedNumber<'a>);
 
-impl Drop for Rerouting<'_> {
+impl Drop for RerouteNumber<'_> {
     fn drop(&mut self) {
         self.0.engine.catalog.end_rerouting();
     }
@@ -74,9 +74,9 @@ impl Drop for Rerouting<'_> {
 
 /// Takes the number of a clear or a drop. Writes with smaller numbers have been routed to the
 /// present trees; all others wait. The caller holds `Writer::whole_trees`.
-pub(crate) fn begin_rerouting(engine: &Arc<Engine>) -> Result<Rerouting<'_>> {
+pub(crate) fn begin_rerouting(engine: &Arc<Engine>) -> Result<RerouteNumber<'_>> {
     let number = take_number(engine, |at| engine.catalog.begin_rerouting(at));
-    number.map(Rerouting)
+    number.map(RerouteNumber)
 }
 
 /// Calls `inside` inside the critical section.

@@ -16,7 +16,7 @@ use crate::base::options::IndexSpec;
 use crate::base::page::{Handle, PAGE_OVERHEAD_BYTES};
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
-use crate::table::Written;
+use crate::table::NewTable;
 use crate::table::block_index;
 use crate::table::filter::table_filter;
 use crate::table::iter::Entry;
@@ -225,7 +225,7 @@ impl crate::table::Writer for Writer {
         self.meta.entries
     }
 
-    fn finish(mut self: Box<Self>, ranges: &RangeTombstones) -> Result<Written> {
+    fn finish(mut self: Box<Self>, ranges: &RangeTombstones) -> Result<NewTable> {
         assert!(self.meta.entries > 0, "a table has entries");
         self.finish_block()?;
         self.meta.largest_key = self.block.last_key().to_vec();

@@ -16,7 +16,7 @@ use crate::base::error::{Error, Result};
 use crate::base::page::{Handle, Page, PageClass, PageId, Step, TableId};
 
 use super::resident::ResidentPages;
-use super::{Bracket, Index, Located};
+use super::{BlockRange, Bracket, Index};
 use node::{Child, Node, NodeBuilder, NodeLayout, count_while};
 
 /// The size at which a page of separators is finished, so that it fits 4 KiB in memory.
@@ -332,13 +332,13 @@ fn candidates(node: Node<'_>, key: &[u8]) -> Range<usize> {
 }
 
 impl Index for FencePointers {
-    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Located>> {
+    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<BlockRange>> {
         let pages = self.top().at_or_below(key);
         if pages == 0 || key > self.last_key() {
-            return Ok(Step::Done(Located::NOWHERE));
+            return Ok(Step::Done(BlockRange::NOWHERE));
         }
         self.ask(pages - 1, page, |node| {
-            Located::of(candidates(node, key), |block| {
+            BlockRange::of(candidates(node, key), |block| {
                 node.handle(block - node.layout.first)
             })
         })

@@ -29,7 +29,7 @@ use crate::base::page::{Handle, Page, PageId, Step};
 
 use super::extents;
 use super::extents::{Extent, ExtentsLayout};
-use super::{Bracket, Index, Located};
+use super::{BlockRange, Bracket, Index};
 
 /// The bits of a cell within its bucket's share: a byte. With one bit less, one more get in four
 /// hundred reads two buckets. With one more, marks take a tenth more.
@@ -274,9 +274,9 @@ fn sample_zeros(quotients: &[u64], buckets: usize) -> Result<Vec<u32>> {
 }
 
 impl Index for HashMarks {
-    fn locate(&self, key: &[u8], _page: Option<&Page>) -> Result<Step<Located>> {
+    fn locate(&self, key: &[u8], _page: Option<&Page>) -> Result<Step<BlockRange>> {
         let buckets = self.buckets_of(key);
-        Ok(Step::Done(Located::of(buckets, |it| self.place(it))))
+        Ok(Step::Done(BlockRange::of(buckets, |it| self.place(it))))
     }
 
     fn lower_bound(&self, key: &[u8], _page: Option<&Page>) -> Result<Step<Bracket>> {

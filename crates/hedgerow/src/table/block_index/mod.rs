@@ -24,7 +24,7 @@ pub(crate) trait Index: Debug + Send + Sync {
     /// is none if the index knows better, and several if the versions of one key fill more than a
     /// block. `page` is the page that the last answer requested. Cost: none if resident, one page
     /// if paged.
-    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Located>>;
+    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<BlockRange>>;
     /// The bracket of the first entry with a key at or after `key`, present or absent. For
     /// iterators.
     fn lower_bound(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Bracket>>;
@@ -57,22 +57,22 @@ pub(crate) trait Index: Debug + Send + Sync {
 
 /// Some neighbouring blocks, and the place of the first one: most lookups need no other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Located {
+pub(crate) struct BlockRange {
     pub(crate) blocks: Range<usize>,
     /// `None` if there are no blocks.
     pub(crate) first: Option<Handle>,
 }
 
-impl Located {
-    pub(crate) const NOWHERE: Located = Located {
+impl BlockRange {
+    pub(crate) const NOWHERE: BlockRange = BlockRange {
         blocks: 0..0,
         first: None,
     };
 
     /// Asks for the place of the first block, if there is one.
     #[inline]
-    pub(crate) fn of(blocks: Range<usize>, place: impl FnOnce(usize) -> Handle) -> Located {
-        Located {
+    pub(crate) fn of(blocks: Range<usize>, place: impl FnOnce(usize) -> Handle) -> BlockRange {
+        BlockRange {
             first: (!blocks.is_empty()).then(|| place(blocks.start)),
             blocks,
         }

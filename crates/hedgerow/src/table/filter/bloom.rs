@@ -1,12 +1,10 @@
 //! A Bloom filter blocked by cache line: all probes of a key fall into one line of 64 bytes. A
 //! probe costs one cache miss, or one page when the filter is paged. The format is in
 //! `docs/format/bloom.md`.
-//!
-//! Lines do not all get the same number of keys, so a blocked filter has more false positives than
-//! a plain one and wants fewer probes: [`probes_for`] is the optimum over the Poisson mixture of
-//! line loads (F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters",
-//! 2007, section 3). 10 bits per key give 0.96 % instead of 0.82 %.
 
+use crate::base::bloom_lines::{
+    LINE_BITS, LINE_BYTES, PAGE_BYTES, PAGE_LINES, PROBES_MAX, probes_for,
+};
 use crate::base::entry::KeyHash;
 use crate::base::error::{Error, Result};
 use crate::base::page::{
@@ -16,61 +14,12 @@ use crate::base::page::{
 use super::hash_list::HashList;
 use super::{Probe, RunMask, assert_bits_per_key, gather, remix};
 
-/// The processor fetches a line at once.
-const LINE_BYTES: usize = 64;
-const LINE_BITS: usize = LINE_BYTES * 8;
-/// The lines of one page: with the bytes that accompany it, a page fits 4 KiB on the device and in
-/// memory.
-const PAGE_LINES: usize = 62;
-const PAGE_BYTES: usize = PAGE_LINES * LINE_BYTES;
-
-/// The average stored size of a filter with `bytes` bytes of bits. It consists of whole lines, and
-/// each page ends with a trailer.
-pub(crate) fn stored_bytes(bytes: f64) -> f64 {
-    let lines = bytes + LINE_BYTES as f64 / 2.0;
-    lines + (lines / PAGE_BYTES as f64).ceil() * f64::from(TRAILER_BYTES)
-}
-
-const PROBES_MAX: u8 = 15;
 /// Bits that choose one bit of a line.
 const PROBE_BITS: u32 = LINE_BITS.trailing_zeros();
 /// Probes that one remixed word serves: 7 x 9 bits of 64.
 const PROBES_PER_WORD: u8 = 7;
 
-/// The fewest bits per key, in hundredths, at which each number of probes (2, 3, ...) beats the one
-/// before it. A test derives the table again.
-const PROBES_FROM_CENTIBITS: [u16; 14] = [
-    208, 358, 509, 665, 827, 999, 1183, 1380, 1594, 1829, 2087, 2374, 2692, 3050,
-];
-
 type Line = [u8; LINE_BYTES];
-
-/// The number of probes with the fewest false positives.
-fn probes_for(bits_per_key: f32) -> u8 {
-    let centibits = (f64::from(bits_per_key) * 100.0).round() as u16;
-    1 + PROBES_FROM_CENTIBITS
-        .iter()
-        .filter(|&&from| from <= centibits)
-        .count() as u8
-}
-
-/// The rate of false positives at 1.0 to 32.0 bits per key. Cost: some microseconds.
-pub(crate) fn rate(bits_per_key: f64) -> f64 {
-    rate_with(probes_for(bits_per_key as f32), bits_per_key)
-}
-
-/// The rate with `probes` probes: the loads of lines are Poisson distributed.
-fn rate_with(probes: u8, bits_per_key: f64) -> f64 {
-    let load = LINE_BITS as f64 / bits_per_key;
-    let mut chance = (-load).exp();
-    let mut rate = 0.0;
-    for keys in 0..(load * 3.0) as i32 + 200 {
-        let unset = (1.0 - 1.0 / LINE_BITS as f64).powi(keys * i32::from(probes));
-        rate += chance * (1.0 - unset).powi(i32::from(probes));
-        chance *= load / f64::from(keys + 1);
-    }
-    rate
-}
 
 /// The line of a key: the high 32 bits, scaled.
 #[inline]

@@ -256,7 +256,7 @@ fn scale(fraction: u32, count: u32) -> u32 {
 
 /// The result of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Inserted {
+pub(crate) enum InsertResult {
     Stored,
     /// The same slot was there before.
     Present,
@@ -266,7 +266,7 @@ pub(crate) enum Inserted {
 
 /// Buckets being filled.
 #[derive(Debug)]
-pub(crate) struct Filling<'a, W> {
+pub(crate) struct CuckooBuilder<'a, W> {
     pub(crate) geometry: Geometry,
     /// The buckets, with [`PADDING_BYTES`] behind the last one.
     bytes: &'a mut [u8],
@@ -287,13 +287,13 @@ struct Visit {
     from: Option<(u16, u8)>,
 }
 
-impl<'a, W: Word> Filling<'a, W> {
+impl<'a, W: Word> CuckooBuilder<'a, W> {
     pub(crate) fn new(geometry: Geometry, bytes: &'a mut [u8]) -> Self {
         assert!(
             bytes.len() as u64 >= geometry.bytes() + PADDING_BYTES as u64,
             "buckets are followed by padding"
         );
-        Filling {
+        CuckooBuilder {
             geometry,
             bytes,
             visits: Vec::new(),
@@ -309,11 +309,11 @@ impl<'a, W: Word> Filling<'a, W> {
 
     /// Stores an entry unless the same one is there.
     #[inline]
-    pub(crate) fn insert(&mut self, place: BucketPair, payload: u32) -> Inserted {
+    pub(crate) fn insert(&mut self, place: BucketPair, payload: u32) -> InsertResult {
         let slot = self.geometry.slot_of(place.fingerprint, payload);
         let [first, second] = place.buckets.map(|index| self.bucket(index));
         if self.geometry.holds(first, slot) | self.geometry.holds(second, slot) {
-            return Inserted::Present;
+            return InsertResult::Present;
         }
         let vacant = match (self.geometry.vacant(first), self.geometry.vacant(second)) {
             (Some(vacant), _) => Some((place.buckets[0], vacant)),
@@ -321,10 +321,10 @@ impl<'a, W: Word> Filling<'a, W> {
             (None, None) => self.make_room(place.buckets),
         };
         let Some((bucket, at)) = vacant else {
-            return Inserted::Full;
+            return InsertResult::Full;
         };
         self.set(bucket, at, slot);
-        Inserted::Stored
+        InsertResult::Stored
     }
 
     /// Overwrites a slot; 0 frees it.

@@ -12,7 +12,7 @@ use crate::base::options::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
 use crate::base::page::{Buffer, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId};
 
 use super::bucket_word::Word;
-use super::buckets::{Filling, Geometry, Inserted, PADDING_BYTES, bytes_of, hash_of};
+use super::buckets::{CuckooBuilder, Geometry, InsertResult, PADDING_BYTES, bytes_of, hash_of};
 use super::hash_list::HashList;
 use super::{Probe, RunMask, gather};
 
@@ -229,10 +229,10 @@ pub(super) fn build(
 
 /// Returns true if all keys found room.
 fn fill<W: Word>(hashes: &HashList, geometry: Geometry, buckets: &mut [u8]) -> bool {
-    let mut filling = Filling::<W>::new(geometry, buckets);
+    let mut filling = CuckooBuilder::<W>::new(geometry, buckets);
     hashes.iter().all(|low| {
         let place = geometry.place(hash_of(low));
-        filling.insert(place, 0) != Inserted::Full
+        filling.insert(place, 0) != InsertResult::Full
     })
 }
 

@@ -183,7 +183,7 @@ impl Description {
 }
 
 /// A filter in memory, with all its pages.
-pub(crate) enum Loaded {
+pub(crate) enum LoadedFilter {
     OfTable(Box<dyn Probe>),
     OfBuckets(bucket_bloom::BucketBlooms),
 }
@@ -194,26 +194,26 @@ impl Description {
         self,
         table: TableId,
         pages: impl Iterator<Item = Result<&'a [u8]>>,
-    ) -> Result<Loaded> {
+    ) -> Result<LoadedFilter> {
         Ok(match self {
             Description::Buckets(buckets) => {
                 let filters = bucket_bloom::BucketBlooms::resident(table, buckets, pages)?;
-                Loaded::OfBuckets(filters)
+                LoadedFilter::OfBuckets(filters)
             }
-            _ => Loaded::OfTable(self.resident(table, pages)?),
+            _ => LoadedFilter::OfTable(self.resident(table, pages)?),
         })
     }
 }
 
-impl Loaded {
+impl LoadedFilter {
     /// Returns true if a block or bucket may hold a key.
     pub(crate) fn may_hold(&self, block: usize, hash: KeyHash) -> Result<bool> {
         Ok(match self {
-            Loaded::OfTable(filter) => {
+            LoadedFilter::OfTable(filter) => {
                 let candidates = filter.candidates(hash, None)?;
                 matches!(candidates, Step::Done(runs) if !runs.is_empty())
             }
-            Loaded::OfBuckets(filters) => {
+            LoadedFilter::OfBuckets(filters) => {
                 matches!(filters.may_hold(block, hash, None)?, Step::Done(true))
             }
         })

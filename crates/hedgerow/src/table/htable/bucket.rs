@@ -192,7 +192,7 @@ impl Iterator for Entries<'_> {
 }
 
 #[derive(Debug)]
-struct Pending {
+struct EntryFacts {
     seqno: SeqNo,
     tag: Tag,
     out_of_line: bool,
@@ -259,7 +259,7 @@ fn common_bytes(code: u32) -> Option<usize> {
 /// small distances above it.
 #[derive(Debug, Default)]
 pub(super) struct BucketBuilder {
-    pending: Vec<Pending>,
+    pending: Vec<EntryFacts>,
     keys: Vec<u8>,
     values: Vec<u8>,
     key_lengths: Lengths,
@@ -328,7 +328,7 @@ impl BucketBuilder {
         self.others_bytes += other_bytes(tag, out_of_line);
         self.base = Some(self.base.map_or(seqno, |base| base.min(seqno)));
         self.largest = self.largest.max(seqno);
-        self.pending.push(Pending {
+        self.pending.push(EntryFacts {
             seqno,
             tag,
             out_of_line,
@@ -349,7 +349,7 @@ impl BucketBuilder {
         self.keys.capacity()
             + self.values.capacity()
             + self.heads.capacity()
-            + self.pending.capacity() * size_of::<Pending>()
+            + self.pending.capacity() * size_of::<EntryFacts>()
     }
 
     /// Replaces `out` with the bucket and starts the next one.

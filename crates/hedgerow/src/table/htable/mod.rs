@@ -22,11 +22,9 @@
 //! has one bucket, 8 bytes for each bucket before it, and the filters.
 
 mod bucket;
-mod fill;
 mod reader;
 mod writer;
 
-pub(crate) use fill::stored_bytes;
 pub(super) use reader::{TableReader, walk};
 pub(super) use writer::Writer;
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use hedgerow_io::SequentialWrite;
 
+use crate::base::bucket_fill;
 use crate::base::entry::{KeyHash, SeqNo};
 use crate::base::error::Result;
 use crate::base::key_order;
@@ -11,7 +12,7 @@ use crate::base::key_order::Order;
 use crate::base::page::{DEVICE_PAGE_BYTES, Handle};
 use crate::base::range_tombstones::RangeTombstones;
 use crate::base::table_meta::TableMeta;
-use crate::table::Written;
+use crate::table::NewTable;
 use crate::table::block_index::hash_marks;
 use crate::table::entry_parts::ValueHandle;
 use crate::table::filter::{bucket_bloom, table_filter};
@@ -19,7 +20,6 @@ use crate::table::iter::Entry;
 use crate::table::table_output::{Output, TAIL_BYTES, TableOptions};
 
 use super::bucket::{BucketBuilder, Value};
-use super::fill;
 
 /// The most bytes that the place of a value takes in a bucket.
 const PLACE_BYTES_MAX: usize = 16;
@@ -84,9 +84,9 @@ impl Writer {
         if self.marks.is_empty() {
             let held = self.bucket.bytes();
             let unit = self.options.block_bytes;
-            self.bucket_bytes = fill::enlarged(self.bucket_bytes, unit, held, bytes_with);
+            self.bucket_bytes = bucket_fill::enlarged(self.bucket_bytes, unit, held, bytes_with);
         }
-        bytes_with <= fill::room(self.bucket_bytes)
+        bytes_with <= bucket_fill::room(self.bucket_bytes)
     }
 
     /// Returns true if the key equals the last one. Checks first that `(key, seqno)` comes after
@@ -160,7 +160,7 @@ impl crate::table::Writer for Writer {
     fn add(&mut self, entry: &Entry<'_>, value: &[u8], hash: KeyHash) -> Result<()> {
         let seqno = self.options.stored_seqno(entry.seqno, entry.tag);
         let same_key = self.check_order(entry.key, seqno);
-        let inline = value.len() <= fill::room(self.options.block_bytes) / 2;
+        let inline = value.len() <= bucket_fill::room(self.options.block_bytes) / 2;
         let value_bytes = if inline { value.len() } else { PLACE_BYTES_MAX };
         let user_key = self.order.decode(entry.key);
         let value_bytes = (value_bytes, !inline);
@@ -222,7 +222,7 @@ impl crate::table::Writer for Writer {
             + self.out.memory_bytes()
     }
 
-    fn finish(mut self: Box<Self>, ranges: &RangeTombstones) -> Result<Written> {
+    fn finish(mut self: Box<Self>, ranges: &RangeTombstones) -> Result<NewTable> {
         assert!(self.meta.entries > 0, "a table has entries");
         assert!(ranges.is_empty(), "hashed keys have no ranges");
         self.finish_bucket()?;

@@ -6,7 +6,7 @@
 
 use crate::base::entry::SeqNo;
 use crate::base::error::Result;
-use crate::base::page::Wanted;
+use crate::base::page::PrefetchList;
 
 use super::{Entry, InternalIter};
 
@@ -132,7 +132,7 @@ impl<T: Parts> InternalIter for ConcatIter<T> {
         }
     }
 
-    fn prepare(&mut self, key: &[u8], wanted: &mut Wanted) {
+    fn prepare(&mut self, key: &[u8], wanted: &mut PrefetchList) {
         let first = self.parts.first_for(key);
         if first >= self.parts.len() || self.is_beyond_limit(first) {
             return;

@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 
 use crate::base::entry::SeqNo;
 use crate::base::error::Result;
-use crate::base::page::Wanted;
+use crate::base::page::PrefetchList;
 
 use super::{Entry, InternalIter};
 
@@ -266,7 +266,7 @@ impl InternalIter for MergeIter {
         self.children.iter_mut().for_each(|child| child.limit(end));
     }
 
-    fn prepare(&mut self, key: &[u8], wanted: &mut Wanted) {
+    fn prepare(&mut self, key: &[u8], wanted: &mut PrefetchList) {
         self.direction = None;
         for child in &mut self.children {
             child.prepare(key, wanted);

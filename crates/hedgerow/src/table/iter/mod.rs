@@ -8,7 +8,7 @@ pub(crate) mod uncovered;
 
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::Result;
-use crate::base::page::{PageId, Wanted};
+use crate::base::page::{PageId, PrefetchList};
 
 /// The value of an entry. It may not be read yet.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ pub(crate) trait InternalIter: Send {
     /// Announces a seek to `key`. Adds to `wanted` the pages that the seek would wait for, as far
     /// as they are known without a read. So the reads of several iterators overlap. The position is
     /// nowhere.
-    fn prepare(&mut self, _key: &[u8], _wanted: &mut Wanted) {}
+    fn prepare(&mut self, _key: &[u8], _wanted: &mut PrefetchList) {}
     /// Positions on the first entry at or after `(key, seqno)`.
     fn seek(&mut self, key: &[u8], seqno: SeqNo) -> Result<()>;
     /// Positions on the last entry strictly before `(key, seqno)`.

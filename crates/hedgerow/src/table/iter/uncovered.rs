@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::base::entry::SeqNo;
 use crate::base::error::Result;
-use crate::base::page::Wanted;
+use crate::base::page::PrefetchList;
 use crate::base::range_tombstones::RangeTombstones;
 
 use super::{Entry, InternalIter};
@@ -26,7 +26,7 @@ pub(crate) struct SeenRanges {
 }
 
 /// The keys that follow in a direction and are hidden, too.
-enum Hidden {
+enum HiddenKeys {
     Nothing,
     ThisEntry,
     /// The keys from a start up to an end; an empty end is behind all keys.
@@ -42,17 +42,17 @@ impl SeenRanges {
 
     /// The keys around one that are hidden if no entry is newer than `newest`, and if an entry of
     /// the key at `seqno` is hidden.
-    fn hidden(&self, key: &[u8], seqno: SeqNo, newest: SeqNo) -> Hidden {
-        let mut hidden = Hidden::Nothing;
+    fn hidden(&self, key: &[u8], seqno: SeqNo, newest: SeqNo) -> HiddenKeys {
+        let mut hidden = HiddenKeys::Nothing;
         for list in &*self.lists {
             let Some((fragment, delete)) = list.newest(key, self.seqno) else {
                 continue;
             };
             if delete.prefix.is_none() && newest <= delete.seqno {
-                return Hidden::Range(fragment.start.clone(), fragment.end.clone());
+                return HiddenKeys::Range(fragment.start.clone(), fragment.end.clone());
             }
             if seqno <= delete.seqno {
-                hidden = Hidden::ThisEntry;
+                hidden = HiddenKeys::ThisEntry;
             }
         }
         hidden
@@ -73,7 +73,7 @@ impl SeenRanges {
 }
 
 /// See the module.
-pub(crate) struct Uncovered {
+pub(crate) struct VisibleIter {
     inner: Box<dyn InternalIter>,
     ranges: SeenRanges,
     /// No entry is newer.
@@ -84,9 +84,9 @@ pub(crate) struct Uncovered {
     ended: bool,
 }
 
-impl Uncovered {
+impl VisibleIter {
     pub(crate) fn new(inner: Box<dyn InternalIter>, ranges: SeenRanges, newest: SeqNo) -> Self {
-        Uncovered {
+        VisibleIter {
             inner,
             ranges,
             newest,
@@ -116,8 +116,8 @@ impl Uncovered {
             self.gap = self.ranges.gap(entry.key);
             let hidden = self.ranges.hidden(entry.key, entry.seqno, self.newest);
             match (hidden, forward) {
-                (Hidden::Nothing, _) => return Ok(()),
-                (Hidden::ThisEntry, _) => {
+                (HiddenKeys::Nothing, _) => return Ok(()),
+                (HiddenKeys::ThisEntry, _) => {
                     if let Some(stepped) = &self.ranges.stepped {
                         stepped();
                     }
@@ -126,13 +126,13 @@ impl Uncovered {
                         false => self.inner.retreat()?,
                     }
                 }
-                (Hidden::Range(_, end), true) if !end.is_empty() => {
+                (HiddenKeys::Range(_, end), true) if !end.is_empty() => {
                     self.inner.seek(&end, SeqNo::MAX)?;
                 }
-                (Hidden::Range(start, _), false) if !start.is_empty() => {
+                (HiddenKeys::Range(start, _), false) if !start.is_empty() => {
                     self.inner.seek_before(&start, SeqNo::MAX)?;
                 }
-                (Hidden::Range(..), _) => {
+                (HiddenKeys::Range(..), _) => {
                     self.ended = true;
                     return Ok(());
                 }
@@ -143,19 +143,19 @@ impl Uncovered {
     /// The first key at or behind this one that may not be hidden; `None` if there is none.
     fn behind_hidden(&self, key: &[u8]) -> Option<Vec<u8>> {
         match self.ranges.hidden(key, SeqNo::MAX, self.newest) {
-            Hidden::Range(_, end) if end.is_empty() => None,
-            Hidden::Range(_, end) => Some(end),
-            Hidden::Nothing | Hidden::ThisEntry => Some(key.to_vec()),
+            HiddenKeys::Range(_, end) if end.is_empty() => None,
+            HiddenKeys::Range(_, end) => Some(end),
+            HiddenKeys::Nothing | HiddenKeys::ThisEntry => Some(key.to_vec()),
         }
     }
 }
 
-impl InternalIter for Uncovered {
+impl InternalIter for VisibleIter {
     fn limit(&mut self, end: &[u8]) {
         self.inner.limit(end);
     }
 
-    fn prepare(&mut self, key: &[u8], wanted: &mut Wanted) {
+    fn prepare(&mut self, key: &[u8], wanted: &mut PrefetchList) {
         if let Some(key) = self.behind_hidden(key) {
             self.inner.prepare(&key, wanted);
         }
@@ -175,8 +175,8 @@ impl InternalIter for Uncovered {
 
     fn seek_before(&mut self, key: &[u8], seqno: SeqNo) -> Result<()> {
         match self.ranges.hidden(key, SeqNo::MAX, self.newest) {
-            Hidden::Range(start, _) => self.inner.seek_before(&start, SeqNo::MAX)?,
-            Hidden::Nothing | Hidden::ThisEntry => self.inner.seek_before(key, seqno)?,
+            HiddenKeys::Range(start, _) => self.inner.seek_before(&start, SeqNo::MAX)?,
+            HiddenKeys::Nothing | HiddenKeys::ThisEntry => self.inner.seek_before(key, seqno)?,
         }
         self.settle(false)
     }

@@ -126,7 +126,7 @@ fn records_take_little_space_and_memory_and_one_read() {
         assert!(cost.marks_mb_per_tb <= 400.0, "{}", cost.marks_mb_per_tb);
         if bytes > 0 {
             let entry = (16 + bytes) as f64;
-            let expected = crate::table::htable::stored_bytes(entry, 4096) / entry;
+            let expected = crate::base::bucket_fill::stored_bytes(entry, 4096) / entry;
             let off = cost.without_filter / expected - 1.0;
             assert!(off.abs() < 0.02, "{expected} expected of values of {bytes}");
         }

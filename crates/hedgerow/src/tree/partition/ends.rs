@@ -35,10 +35,10 @@ impl End {
 /// The knowledge of both ends. It takes no memory before the first pop, since there are as many as
 /// keyspaces.
 #[derive(Debug, Default)]
-pub(crate) struct Ends(OnceLock<Box<Known>>);
+pub(crate) struct Ends(OnceLock<Box<BothEnds>>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct BothEnds {
     /// Stored inside the commit's critical section.
     watched: AtomicBool,
     notes: Mutex<Notes>,
@@ -102,7 +102,7 @@ impl Ahead {
 }
 
 impl Ends {
-    fn known(&self) -> &Known {
+    fn known(&self) -> &BothEnds {
         self.0.get_or_init(Box::default)
     }
 

@@ -1,6 +1,6 @@
 //! Trees by a hash of the key: even for any keys, but every scan visits all trees.
 
-use super::{Covering, KeyBounds, Router, scaled};
+use super::{KeyBounds, PartitionRange, Router, scaled};
 use crate::base::entry::KeyHash;
 
 /// The top 16 bits of the hash, scaled to the number of partitions.
@@ -14,8 +14,8 @@ impl Router for Hash {
         scaled((hash.high() >> 48) as u16, self.partitions)
     }
 
-    fn covering(&self, _bounds: &KeyBounds) -> Covering {
-        Covering {
+    fn covering(&self, _bounds: &KeyBounds) -> PartitionRange {
+        PartitionRange {
             partitions: 0..usize::from(self.partitions),
             splits: None,
         }

@@ -27,7 +27,7 @@ use crate::base::entry::{KeyHash, KeyspaceId, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key_order;
 use crate::base::key_order::{Order, SemiSorted};
-use crate::base::merge_operator::{Named, Operators};
+use crate::base::merge_operator::{KeyspaceOperator, Operators};
 use crate::base::mutex::lock;
 use crate::base::options::{KeyOrder, Layout, Partitioning};
 use crate::base::page::TableId;
@@ -43,7 +43,7 @@ use crate::tree::version::{SuperVersion, Version};
 
 /// The partitions that may hold the keys of a range.
 #[derive(Clone)]
-pub(crate) struct Covering {
+pub(crate) struct PartitionRange {
     pub(crate) partitions: Range<usize>,
     /// The split keys of a keyspace's trees, if the trees follow one another in order. Then their
     /// entries are concatenated; otherwise they are merged.
@@ -59,7 +59,7 @@ pub(crate) trait Router: std::fmt::Debug + Send + Sync {
     fn route(&self, user_key: &[u8], hash: KeyHash) -> usize;
     /// The trees that may hold keys within bounds of order keys. In a keyspace that is divided by
     /// key ranges, the order keys are the user keys.
-    fn covering(&self, bounds: &KeyBounds) -> Covering;
+    fn covering(&self, bounds: &KeyBounds) -> PartitionRange;
 }
 
 /// The router of the layout of a keyspace with a seed.
@@ -91,7 +91,7 @@ pub(crate) struct Extras {
     pub(crate) skipped: AtomicU64,
     /// The time to live of puts in milliseconds; 0 is for ever.
     time_to_live: AtomicU64,
-    merge_operator: OnceLock<Named>,
+    merge_operator: OnceLock<KeyspaceOperator>,
     compaction_filter: Mutex<Option<SharedFilter>>,
 }
 
@@ -152,7 +152,7 @@ impl KeyspaceFacts {
         self.extras.get_or_init(Box::default)
     }
 
-    fn operator(&self) -> Option<&Named> {
+    fn operator(&self) -> Option<&KeyspaceOperator> {
         self.extras.get()?.merge_operator.get()
     }
 
@@ -167,7 +167,7 @@ impl KeyspaceFacts {
     }
 
     /// The merge operator; `Unsupported` if there is none.
-    pub(crate) fn merge_operator(&self) -> Result<&Named> {
+    pub(crate) fn merge_operator(&self) -> Result<&KeyspaceOperator> {
         self.operator().ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
@@ -204,7 +204,7 @@ impl KeyspaceFacts {
     }
 
     /// Gives the keyspace a merge operator. The edit that does so must be durable.
-    pub(crate) fn set_merge_operator(&self, operator: Named) {
+    pub(crate) fn set_merge_operator(&self, operator: KeyspaceOperator) {
         // It has none: the edit would not be durable.
         let _ = self.extras().merge_operator.set(operator);
     }

@@ -4,7 +4,7 @@
 
 use std::ops::Bound;
 
-use super::{Covering, KeyBounds, Router, scaled};
+use super::{KeyBounds, PartitionRange, Router, scaled};
 use crate::base::entry::KeyHash;
 use crate::base::key_order::SemiSorted;
 
@@ -27,12 +27,12 @@ impl Router for Prefix {
         self.tree_of(self.order.prefix_hash(user_key))
     }
 
-    fn covering(&self, bounds: &KeyBounds) -> Covering {
+    fn covering(&self, bounds: &KeyBounds) -> PartitionRange {
         let partitions = match the_hash_of(bounds) {
             Some(hash) => self.tree_of(hash)..self.tree_of(hash) + 1,
             None => 0..usize::from(self.partitions),
         };
-        Covering {
+        PartitionRange {
             partitions,
             splits: None,
         }

@@ -4,7 +4,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Covering, KeyBounds, Router};
+use super::{KeyBounds, PartitionRange, Router};
 use crate::base::entry::KeyHash;
 
 /// Tree `i` has the keys from split `i - 1` (inclusive) to split `i` (exclusive).
@@ -25,7 +25,7 @@ impl Router for Range {
         self.tree_of(user_key)
     }
 
-    fn covering(&self, (lower, upper): &KeyBounds) -> Covering {
+    fn covering(&self, (lower, upper): &KeyBounds) -> PartitionRange {
         let first = match lower {
             Bound::Unbounded => 0,
             Bound::Included(key) | Bound::Excluded(key) => self.tree_of(key),
@@ -35,7 +35,7 @@ impl Router for Range {
             Bound::Included(key) => self.tree_of(key) + 1,
             Bound::Excluded(key) => self.splits.partition_point(|split| split < key) + 1,
         };
-        Covering {
+        PartitionRange {
             partitions: first..end.max(first),
             splits: Some(self.splits.clone()),
         }

@@ -1,6 +1,6 @@
 //! One tree for all keys.
 
-use super::{Covering, KeyBounds, Router};
+use super::{KeyBounds, PartitionRange, Router};
 use crate::base::entry::KeyHash;
 
 /// Routes every key to partition 0.
@@ -12,8 +12,8 @@ impl Router for Single {
         0
     }
 
-    fn covering(&self, _bounds: &KeyBounds) -> Covering {
-        Covering {
+    fn covering(&self, _bounds: &KeyBounds) -> PartitionRange {
+        PartitionRange {
             partitions: 0..1,
             splits: None,
         }

@@ -14,7 +14,7 @@ use crate::base::mutex::lock;
 
 /// The writes to watched keys.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum WatchedWrite {
     #[default]
     Nothing,
     /// A bulk load may have written some.
@@ -27,7 +27,7 @@ pub(crate) enum Written {
 #[derive(Debug)]
 pub(crate) struct Watch {
     keys: KeyRanges,
-    written: Mutex<Written>,
+    written: Mutex<WatchedWrite>,
 }
 
 impl Watch {
@@ -37,27 +37,27 @@ impl Watch {
     }
 
     /// The writes so far.
-    pub(crate) fn written(&self) -> Written {
+    pub(crate) fn written(&self) -> WatchedWrite {
         lock(&self.written).clone()
     }
 
     /// Returns true if nothing was written. Inside the commit's critical section, so that no
     /// further write comes first.
     pub(crate) fn is_untouched(&self) -> bool {
-        *lock(&self.written) == Written::Nothing
+        *lock(&self.written) == WatchedWrite::Nothing
     }
 
     /// Forgets bulk loads, because the caller will look for what they wrote.
     pub(crate) fn forget_loads(&self) {
         let mut written = lock(&self.written);
-        if *written == Written::Perhaps {
-            *written = Written::Nothing;
+        if *written == WatchedWrite::Perhaps {
+            *written = WatchedWrite::Nothing;
         }
     }
 
-    fn note(&self, new: Written) {
+    fn note(&self, new: WatchedWrite) {
         let mut written = lock(&self.written);
-        if !matches!(*written, Written::Key(_)) {
+        if !matches!(*written, WatchedWrite::Key(_)) {
             *written = new;
         }
     }
@@ -88,7 +88,7 @@ impl Watchers {
         self.each(|all| {
             for watch in all {
                 if let Some(key) = watch.keys.first_in(start, end) {
-                    watch.note(Written::Key(key));
+                    watch.note(WatchedWrite::Key(key));
                 }
             }
         });
@@ -96,7 +96,10 @@ impl Watchers {
 
     /// Notes that any key may have been written.
     pub(crate) fn note_load(&self) {
-        self.each(|all| all.iter().for_each(|watch| watch.note(Written::Perhaps)));
+        self.each(|all| {
+            all.iter()
+                .for_each(|watch| watch.note(WatchedWrite::Perhaps))
+        });
     }
 
     fn each(&self, act: impl FnOnce(&mut Vec<Arc<Watch>>)) {

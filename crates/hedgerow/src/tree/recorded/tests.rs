@@ -1,10 +1,10 @@
 use super::*;
 use crate::table::iter::model::{VecIter, version};
 
-fn iter(reads: &Arc<RangesRead>) -> Recorded {
+fn iter(reads: &Arc<RangesRead>) -> RangeRecorder {
     let keys = ["b", "d", "f", "h"];
     let entries = keys.map(|key| version(key.as_bytes(), 5)).to_vec();
-    Recorded::new(Box::new(VecIter::new(entries)), reads.clone())
+    RangeRecorder::new(Box::new(VecIter::new(entries)), reads.clone())
 }
 
 /// The ranges as text: `b-f.` ends behind `f`, `-` alone has no end.
@@ -18,7 +18,7 @@ fn read(reads: &RangesRead) -> String {
 }
 
 /// The ranges that these steps read.
-fn after(steps: impl FnOnce(&mut Recorded) -> Result<()>) -> String {
+fn after(steps: impl FnOnce(&mut RangeRecorder) -> Result<()>) -> String {
     let reads = RangesRead::new(1 << 20);
     steps(&mut iter(&reads)).unwrap();
     read(&reads)
@@ -28,7 +28,7 @@ fn after(steps: impl FnOnce(&mut Recorded) -> Result<()>) -> String {
 fn forward_reads_end_behind_the_entry_reached() {
     assert_eq!(after(|it| it.seek(b"c", SeqNo::MAX)), "c-d.");
     assert_eq!(after(|it| it.seek(b"d", SeqNo(0))), "d.-f.");
-    let steps = |it: &mut Recorded| {
+    let steps = |it: &mut RangeRecorder| {
         it.seek_first()?;
         it.advance()
     };
@@ -38,14 +38,14 @@ fn forward_reads_end_behind_the_entry_reached() {
 
 #[test]
 fn forward_reads_end_at_the_limit() {
-    let steps = |it: &mut Recorded| {
+    let steps = |it: &mut RangeRecorder| {
         it.limit(b"i");
         it.seek(b"h", SeqNo::MAX)?;
         it.advance()
     };
     assert_eq!(after(steps), "h-i");
     // An iterator may go beyond its limit.
-    let steps = |it: &mut Recorded| {
+    let steps = |it: &mut RangeRecorder| {
         it.limit(b"e");
         it.seek(b"d", SeqNo::MAX)?;
         it.advance()
@@ -57,7 +57,7 @@ fn forward_reads_end_at_the_limit() {
 fn backward_reads_begin_at_the_last_entry_left() {
     assert_eq!(after(|it| it.seek_before(b"e", SeqNo::MAX)), "d-e");
     assert_eq!(after(|it| it.seek_before(b"f", SeqNo(0))), "f-f.");
-    let steps = |it: &mut Recorded| {
+    let steps = |it: &mut RangeRecorder| {
         it.seek_last()?;
         it.retreat()?;
         it.retreat()
@@ -68,7 +68,7 @@ fn backward_reads_begin_at_the_last_entry_left() {
 
 #[test]
 fn seeks_that_do_not_touch_are_ranges_of_their_own() {
-    let steps = |it: &mut Recorded| {
+    let steps = |it: &mut RangeRecorder| {
         it.seek(b"b", SeqNo::MAX)?;
         it.seek(b"g", SeqNo::MAX)?;
         it.seek(b"h", SeqNo::MAX)

@@ -35,7 +35,7 @@ use crate::base::stats::Counter;
 
 use super::record;
 use super::record::Form;
-pub(crate) use segment_list::Kept;
+pub(crate) use segment_list::FeedSegment;
 use segment_list::{FIRST_BYTES, Segments};
 pub(crate) use tail::{FullRange, Reservation, Tail};
 

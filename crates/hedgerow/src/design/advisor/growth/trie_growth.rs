@@ -6,7 +6,7 @@
 //! entry is written once per level that it has reached, so the content of a level shows how often
 //! its entries have been written.
 
-use super::{Grown, Sizes, Stage, capacity};
+use super::{GrownStore, Sizes, Stage, capacity};
 use crate::design::merge_policy::{FEED, LevelSummary, LevelTarget, Policy, STALE, Summary};
 
 /// The content of a level of nodes.
@@ -19,7 +19,7 @@ struct LevelContent {
 }
 
 /// The state of a store of this size; `None` if the policy is no trie.
-pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<Grown> {
+pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<GrownStore> {
     let mut summary = Summary {
         levels: vec![LevelSummary::default(); policy.depth()],
         memtable_bytes: sizes.memtable_bytes,
@@ -67,7 +67,7 @@ pub(super) fn grow(policy: &dyn Policy, sizes: &Sizes, bytes: f64) -> Option<Gro
             is_end: false,
         }
     });
-    Some(Grown {
+    Some(GrownStore {
         level0_runs: targets[0].runs_max(),
         stages: stages.collect(),
     })

@@ -7,7 +7,7 @@ use super::*;
 use crate::base::codec::checksum;
 use crate::base::entry::{KeyspaceId, PartitionId, RunId};
 use crate::base::page::TableId;
-use crate::group_filter::{Framed, Owner, frame};
+use crate::group_filter::{FilterFile, Owner, frame};
 use coverage::Coverage;
 
 const SEED: u64 = 77;
@@ -141,7 +141,7 @@ fn file() -> Vec<u8> {
 fn decode_file(bytes: &[u8], number: u64) -> Result<(Coverage, MultiLevelCuckoo)> {
     let (disk, path) = (SimStorage::new(0), Path::new("/file"));
     disk.set_contents(path, bytes).unwrap();
-    let file = Framed::open(&disk, ReadMode::default(), path, TableId(number))?;
+    let file = FilterFile::open(&disk, ReadMode::default(), path, TableId(number))?;
     let coverage = Coverage::decode(&file.description)?;
     let filter = stored::read(&file, &coverage)?;
     Ok((coverage, filter))

@@ -17,7 +17,7 @@ impl Clone for MultiLevelCuckoo {
 }
 
 impl Model {
-    fn new(sizing: Sizing) -> Model {
+    fn new(sizing: CuckooSize) -> Model {
         Model {
             filter: MultiLevelCuckoo::new(sizing).unwrap(),
             runs: Vec::new(),

@@ -39,7 +39,7 @@ impl Histories {
     fn insert_printed(&mut self, key: u64) {
         let number = self.printed.ring.number(0);
         let geometry = self.printed.geometry;
-        let mut filling = Filling::<u128>::new(geometry, &mut self.printed.buckets);
+        let mut filling = CuckooBuilder::<u128>::new(geometry, &mut self.printed.buckets);
         let place = geometry.place(key);
         let Some((bucket, at, slot)) = class_entry(&filling, place) else {
             filling.insert(place, number);

@@ -2,8 +2,8 @@
 
 use crate::base::entry::{Flags, SeqNo};
 use crate::base::error::Result;
-use crate::paths::compaction::filtering::Filtered;
-use crate::paths::compaction::fold::Folding;
+use crate::paths::compaction::filtering::FilterDecision;
+use crate::paths::compaction::fold::OperandFold;
 use crate::paths::compaction::output::OutputTables;
 use crate::paths::compaction::retain::Retain;
 use crate::table::iter::{Entry, ValueSource};
@@ -14,7 +14,7 @@ use super::Merge;
 pub(super) struct Piece<'m> {
     merge: &'m Merge,
     retain: Retain,
-    folding: Folding<'m>,
+    folding: OperandFold<'m>,
     pub(super) output: OutputTables<'m>,
     /// The compaction filter removes all keys before this one.
     skip_to: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ impl<'m> Piece<'m> {
         Piece {
             merge,
             retain,
-            folding: Folding::new(engine, &partition.keyspace),
+            folding: OperandFold::new(engine, &partition.keyspace),
             output,
             skip_to: None,
         }
@@ -69,18 +69,20 @@ impl<'m> Piece<'m> {
                 let order = &*merge.partition.keyspace.order;
                 filtering.decide(&entry, value, order, &mut self.skip_to)?
             }
-            _ => Filtered::Same,
+            _ => FilterDecision::Same,
         };
         match filtered {
-            Filtered::Same if self.folding.takes(entry.tag) => {
+            FilterDecision::Same if self.folding.takes(entry.tag) => {
                 self.folding.push(&entry, value, &mut self.retain)
             }
-            Filtered::Same => self.output.add(&entry, value),
-            Filtered::Value(value) => self.output.add(&entry, &value),
-            Filtered::Deleted if self.retain.is_seen_by_all(entry.seqno) && nothing_older() => {
+            FilterDecision::Same => self.output.add(&entry, value),
+            FilterDecision::Value(value) => self.output.add(&entry, &value),
+            FilterDecision::Deleted
+                if self.retain.is_seen_by_all(entry.seqno) && nothing_older() =>
+            {
                 Ok(())
             }
-            Filtered::Deleted => self.output.add(&entry.deleted(), b""),
+            FilterDecision::Deleted => self.output.add(&entry.deleted(), b""),
         }
     }
 
@@ -98,17 +100,17 @@ impl<'m> Piece<'m> {
 
 /// The position of a merge among its entries. It checks their order and their numbers (invariant
 /// I34): a writer takes entries in order only, and a table holds published entries only.
-pub(super) struct Reached {
+pub(super) struct MergePosition {
     pub(super) key: Vec<u8>,
     /// The number of the last version of the key; `None` before the first version.
     seqno: Option<SeqNo>,
     published: SeqNo,
 }
 
-impl Reached {
+impl MergePosition {
     /// Before every version of a key.
-    pub(super) fn new(lower: Option<&[u8]>, published: SeqNo) -> Reached {
-        Reached {
+    pub(super) fn new(lower: Option<&[u8]>, published: SeqNo) -> MergePosition {
+        MergePosition {
             key: lower.unwrap_or_default().to_vec(),
             seqno: None,
             published,

@@ -31,7 +31,7 @@ fn ranges(versions: &[(u64, Kind)]) -> RangeTombstones {
 }
 
 fn retain(versions: &[(u64, Kind)], snapshots: &[SeqNo], below: bool) -> Vec<(u64, Kind)> {
-    let mut rule = Retain::new(&Held::by(snapshots), ranges(versions));
+    let mut rule = Retain::new(&SnapshotFacts::by(snapshots), ranges(versions));
     let mut kept = Vec::new();
     let points = versions.iter().filter(|it| it.1 != Kind::RangeDelete);
     for (index, (seqno, kind)) in points.enumerate() {
@@ -113,7 +113,7 @@ fn check(versions: &[(u64, Kind)], snapshots: &[SeqNo], below: bool) {
 
 #[test]
 fn a_new_key_starts_afresh() {
-    let mut rule = Retain::new(&Held::default(), RangeTombstones::default());
+    let mut rule = Retain::new(&SnapshotFacts::default(), RangeTombstones::default());
     assert!(rule.keep((b"k", true), SeqNo(9), Tag::PUT, || false));
     assert!(!rule.keep((b"k", false), SeqNo(8), Tag::PUT, || false));
     assert!(rule.keep((b"k", true), SeqNo(7), Tag::PUT, || false));

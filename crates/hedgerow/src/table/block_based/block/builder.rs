@@ -10,7 +10,7 @@ use super::entry_head::{LENGTH_ESCAPE, RawEntry};
 use super::{PREFIX_BYTES, RESTART_ENTRIES};
 
 #[derive(Debug)]
-struct Pending {
+struct EntryHead {
     seqno: SeqNo,
     tag: Tag,
     out_of_line: bool,
@@ -22,7 +22,7 @@ struct Pending {
 /// Collects the entries of one block, and then of the next.
 #[derive(Debug, Default)]
 pub(in super::super) struct BlockBuilder {
-    pending: Vec<Pending>,
+    pending: Vec<EntryHead>,
     /// The keys without their shared bytes.
     keys: Vec<u8>,
     values: Vec<u8>,
@@ -95,7 +95,7 @@ impl BlockBuilder {
         self.last_seqno = Some(seqno);
         self.base = Some(self.base.map_or(seqno, |base| base.min(seqno)));
         self.largest_seqno = self.largest_seqno.max(seqno);
-        self.pending.push(Pending {
+        self.pending.push(EntryHead {
             seqno,
             tag,
             out_of_line,
@@ -183,7 +183,7 @@ impl BlockBuilder {
         self.keys.capacity()
             + self.values.capacity()
             + self.heads.capacity()
-            + self.pending.capacity() * size_of::<Pending>()
+            + self.pending.capacity() * size_of::<EntryHead>()
             + self.last_key.capacity()
     }
 
@@ -257,7 +257,7 @@ fn block_bytes(entries: usize, content_bytes: usize, base: SeqNo, largest: SeqNo
     front_bytes + heads_and_values + restarts * (PREFIX_BYTES + 2 * offset_bytes)
 }
 
-impl Pending {
+impl EntryHead {
     fn put_front(&self, out: &mut Vec<u8>, base: SeqNo, tag_bytes: usize) {
         let (shared, unshared) = (
             self.shared.min(LENGTH_ESCAPE),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
-use crate::base::page::{Page, PageClass, PageId, PageSource, Step, Wanted};
+use crate::base::page::{Page, PageClass, PageId, PageSource, PrefetchList, Step};
 use crate::table::block_index::{self, Bracket, Index};
 use crate::table::entry_parts::ValueHandle;
 use crate::table::iter::{Entry, InternalIter, ValueSource};
@@ -360,7 +360,7 @@ impl InternalIter for TableIter {
         self.limit = Some((end.to_vec(), None));
     }
 
-    fn prepare(&mut self, key: &[u8], wanted: &mut Wanted) {
+    fn prepare(&mut self, key: &[u8], wanted: &mut PrefetchList) {
         self.current = None;
         self.behind.clear();
         self.prepared = None;

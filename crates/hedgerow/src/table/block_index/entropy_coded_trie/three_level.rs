@@ -11,7 +11,7 @@ use crate::base::codec::{ByteReader, varint};
 use crate::base::error::{Error, Result};
 use crate::base::page::{Handle, Page, PageClass, PageId, Step, TableId};
 use crate::table::block_index::resident::ResidentPages;
-use crate::table::block_index::{Bracket, Index, Located};
+use crate::table::block_index::{BlockRange, Bracket, Index};
 
 use super::segment;
 use super::segment::{Segment, Unit};
@@ -309,15 +309,15 @@ impl ThreeLevel {
 }
 
 impl Index for ThreeLevel {
-    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<Located>> {
+    fn locate(&self, key: &[u8], page: Option<&Page>) -> Result<Step<BlockRange>> {
         let wanted = Hashes::of(key);
         let Some((number, first)) = self.segment_of(wanted) else {
-            return Ok(Step::Done(Located::NOWHERE));
+            return Ok(Step::Done(BlockRange::NOWHERE));
         };
         self.ask(number, page, |segment| {
             let blocks = segment.locate(wanted);
             let blocks = first + blocks.start..first + blocks.end;
-            Located::of(blocks, |block| segment.place(block - first))
+            BlockRange::of(blocks, |block| segment.place(block - first))
         })
     }
 

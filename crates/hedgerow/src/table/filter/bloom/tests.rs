@@ -1,4 +1,5 @@
 use super::*;
+use crate::base::bloom_lines::rate;
 use crate::table::filter::conformance;
 
 fn build(bits_per_key: f32, hashes: &[KeyHash]) -> (Description, Vec<Vec<u8>>) {
@@ -37,21 +38,6 @@ fn conforms() {
                 false_positives_max: rate(f64::from(bits_per_key)) * 1.1,
             }
         });
-    }
-}
-
-#[test]
-fn the_table_of_probes_is_the_optimum() {
-    for centibits in (100..=3200).step_by(25) {
-        let bits_per_key = f64::from(centibits) / 100.0;
-        let best = (1..=PROBES_MAX)
-            .min_by(|&a, &b| rate_with(a, bits_per_key).total_cmp(&rate_with(b, bits_per_key)))
-            .unwrap();
-        let chosen = probes_for(bits_per_key as f32);
-        assert!(
-            rate_with(chosen, bits_per_key) <= rate_with(best, bits_per_key) * 1.0001,
-            "{bits_per_key} bits: {chosen} probes, not {best}"
-        );
     }
 }
 

@@ -29,7 +29,7 @@ fn slots_keep_to_themselves() {
             let geometry = geometry(5, fingerprint_bits, payload_bits);
             let mut bytes = memory(geometry);
             let content = |i: u32| remix(u64::from(i) + 1) as u32 & geometry.slot_mask();
-            let mut filling = Filling::<u128>::new(geometry, &mut bytes);
+            let mut filling = CuckooBuilder::<u128>::new(geometry, &mut bytes);
             for i in (0..20).rev() {
                 filling.set(i / SLOTS, i % SLOTS, geometry.slot_mask());
                 filling.set(i / SLOTS, i % SLOTS, content(i));
@@ -39,7 +39,7 @@ fn slots_keep_to_themselves() {
                 assert_eq!(slot, content(i));
             }
             if geometry.is_narrow() {
-                let mut filling = Filling::<u64>::new(geometry, &mut bytes);
+                let mut filling = CuckooBuilder::<u64>::new(geometry, &mut bytes);
                 for i in 0..20 {
                     assert_eq!(
                         geometry.slot(filling.bucket(i / SLOTS), i % SLOTS),
@@ -69,7 +69,7 @@ fn slots_are_compared_exactly() {
         let wanted = [0, 1, (1 << geometry.fingerprint_bits) - 1];
         for chosen in 0..256u32 {
             let mut bytes = vec![0xFF; 32];
-            let mut filling = Filling::<W>::new(geometry, &mut bytes);
+            let mut filling = CuckooBuilder::<W>::new(geometry, &mut bytes);
             let content = [0, 2, 4, 6].map(|shift| slots[(chosen >> shift & 3) as usize]);
             for (at, slot) in content.into_iter().enumerate() {
                 filling.set(0, at as u32, slot);
@@ -106,23 +106,23 @@ fn what_is_moved_is_not_lost() {
     for buckets in [1, 2, 3, 7, 50, 1000, 20_000] {
         let geometry = geometry(buckets, 16, 2);
         let mut bytes = memory(geometry);
-        let mut filling = Filling::<u128>::new(geometry, &mut bytes);
+        let mut filling = CuckooBuilder::<u128>::new(geometry, &mut bytes);
         let mut stored = Vec::new();
         let mut refused = 0;
         for i in 0.. {
             let place = geometry.place(remix(i + 1) >> 8);
             let payload = (i % 4) as u32;
             match filling.insert(place, payload) {
-                Inserted::Stored => stored.push((place, payload)),
-                Inserted::Present => {}
-                Inserted::Full => refused += 1,
+                InsertResult::Stored => stored.push((place, payload)),
+                InsertResult::Present => {}
+                InsertResult::Full => refused += 1,
             }
             if refused == 10 {
                 break;
             }
         }
         for &(place, payload) in &stored {
-            assert_eq!(filling.insert(place, payload), Inserted::Present);
+            assert_eq!(filling.insert(place, payload), InsertResult::Present);
         }
         let load = stored.len() as f64 / f64::from(buckets * SLOTS);
         let used = (0..buckets * SLOTS)
@@ -139,7 +139,7 @@ fn the_search_for_room_is_bounded() {
     let geometry = geometry(20_000, 12, 3);
     let slots = u64::from(geometry.buckets() * SLOTS);
     let mut bytes = memory(geometry);
-    let mut filling = Filling::<u64>::new(geometry, &mut bytes);
+    let mut filling = CuckooBuilder::<u64>::new(geometry, &mut bytes);
     let (mut looked_at, mut most) = (0, 0);
     for i in 0..2 * slots {
         filling.visits.clear();
@@ -170,12 +170,12 @@ fn damaged_geometries_are_refused() {
 fn an_insertion_into_full_buckets_costs_a_few_looks() {
     let geometry = geometry(Geometry::buckets_for(1000) as u32, 12, 4);
     let mut bytes = memory(geometry);
-    let mut filling = Filling::<u64>::new(geometry, &mut bytes);
+    let mut filling = CuckooBuilder::<u64>::new(geometry, &mut bytes);
     let (mut stored, mut visits) = (0, 0);
     for i in 0..4000_u64 {
         let place = geometry.place(remix(i) >> 8);
         filling.visits.clear();
-        stored += u64::from(filling.insert(place, 1) == Inserted::Stored);
+        stored += u64::from(filling.insert(place, 1) == InsertResult::Stored);
         visits += filling.visits.len();
     }
     assert!(stored >= geometry.capacity(), "{stored} entries stored");

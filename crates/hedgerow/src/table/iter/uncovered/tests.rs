@@ -52,7 +52,7 @@ proptest! {
         let seen = SeenRanges { lists, seqno: SeqNo(at), stepped: None };
         let entries: Vec<Version> = all.into_iter().collect();
         let inner = Box::new(VecIter::new(entries.clone()));
-        let mut iter = Uncovered::new(inner, seen, newest);
+        let mut iter = VisibleIter::new(inner, seen, newest);
         let deletes = [first, second].concat();
         let left = entries.into_iter().filter(|it| !is_hidden(it, &deletes, at));
         walk(&mut iter, left.collect(), &moves);
@@ -73,7 +73,7 @@ fn moves_made(newest: SeqNo, walk: &[Move]) -> u64 {
         seqno: SeqNo(9),
         stepped: None,
     };
-    let mut iter = Uncovered::new(Box::new(inner), seen, newest);
+    let mut iter = VisibleIter::new(Box::new(inner), seen, newest);
     for step in walk {
         step.apply(&mut iter).unwrap();
     }

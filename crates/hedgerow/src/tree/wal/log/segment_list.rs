@@ -43,7 +43,7 @@ pub(crate) struct LiveSegment {
 
 /// A segment that only slots need.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct FeedSegment {
     pub(crate) number: u32,
     /// The number from which its records begin.
     pub(crate) from: SeqNo,
@@ -62,7 +62,7 @@ pub(super) struct Segments {
     /// Prepared, in the order of their numbers.
     pub(super) spares: VecDeque<Arc<LiveSegment>>,
     /// Older than the live ones, oldest first.
-    pub(super) kept: VecDeque<Kept>,
+    pub(super) kept: VecDeque<FeedSegment>,
     /// Files whose records are no longer needed.
     pub(super) retired: Vec<(PathBuf, u64)>,
     pub(super) next_number: u32,
@@ -255,7 +255,7 @@ impl Log {
                 segments.live.pop_front()
             };
             let Some(segment) = segment else { return };
-            let kept_segment = Kept {
+            let kept_segment = FeedSegment {
                 number: segment.number,
                 from: SeqNo(segment.from.load(Ordering::Relaxed)),
                 path: segment.path.clone(),
@@ -269,7 +269,7 @@ impl Log {
     }
 
     /// Keeps a segment behind those that are kept already.
-    pub(crate) fn keep(&self, segment: Kept) {
+    pub(crate) fn keep(&self, segment: FeedSegment) {
         lock(&self.segments).kept.push_back(segment);
     }
 

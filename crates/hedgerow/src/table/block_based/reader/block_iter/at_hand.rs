@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::TableIter;
 use crate::base::error::{Error, Result};
-use crate::base::page::{Page, PageClass, PageId, PageSource, Step, Wanted};
+use crate::base::page::{Page, PageClass, PageId, PageSource, PrefetchList, Step};
 use crate::table::block_based::block::Block;
 use crate::table::block_index::{self, Index};
 use crate::table::read_ahead::ReadAhead;
@@ -23,7 +23,7 @@ impl From<Error> for NotAtHand {
 }
 
 /// The page if it takes no read. Otherwise adds it to `wanted`.
-fn at_hand(pages: &Arc<dyn PageSource>, id: PageId, wanted: &mut Wanted) -> Option<Page> {
+fn at_hand(pages: &Arc<dyn PageSource>, id: PageId, wanted: &mut PrefetchList) -> Option<Page> {
     let page = pages.at_hand(id);
     if page.is_none() {
         wanted.extend(pages.clone().shared().map(|pages| (pages, id)));
@@ -35,7 +35,7 @@ impl TableIter {
     /// Queries the index without a read. Otherwise adds the page that it needs to `wanted`.
     fn ask_index_at_hand<T>(
         &mut self,
-        wanted: &mut Wanted,
+        wanted: &mut PrefetchList,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Option<T> {
         let fetch = |id| at_hand(&self.pages, id, wanted).ok_or(NotAtHand);
@@ -44,7 +44,11 @@ impl TableIter {
 
     /// The block that would hold a key, unless it is the current one, if it takes no read.
     /// Otherwise adds it to `wanted`, with the blocks after it up to the limit if they are few.
-    pub(super) fn look_for(&mut self, key: &[u8], wanted: &mut Wanted) -> Option<Block<Page>> {
+    pub(super) fn look_for(
+        &mut self,
+        key: &[u8],
+        wanted: &mut PrefetchList,
+    ) -> Option<Block<Page>> {
         let bracket = self.ask_index_at_hand(wanted, |index, page| index.lower_bound(key, page))?;
         self.key.clear();
         self.key.extend_from_slice(key);
@@ -68,13 +72,13 @@ impl TableIter {
     }
 
     /// The name of a block, if the index knows it without a read.
-    fn block_at_hand(&mut self, number: usize, wanted: &mut Wanted) -> Option<PageId> {
+    fn block_at_hand(&mut self, number: usize, wanted: &mut PrefetchList) -> Option<PageId> {
         let handle = self.ask_index_at_hand(wanted, |index, page| index.handle(number, page))?;
         Some(self.table.file.page_id(handle, PageClass::Data))
     }
 
     /// Adds the blocks from `first` to the limit to `wanted`, if they are few.
-    fn look_ahead(&mut self, first: usize, wanted: &mut Wanted) -> Option<()> {
+    fn look_ahead(&mut self, first: usize, wanted: &mut PrefetchList) -> Option<()> {
         let (limit, known) = self.limit.take()?;
         let ask = |index: &dyn Index, page: Option<&Page>| index.end_before(&limit, page);
         let end = known.or_else(|| self.ask_index_at_hand(wanted, ask));

@@ -14,13 +14,13 @@ const ENLARGED_BYTES_MAX: u32 = 16 << 10;
 const ENTRY_BYTES: f64 = 4.5;
 
 /// The room of a bucket of `bucket_bytes` bytes for entries.
-pub(super) fn room(bucket_bytes: u32) -> usize {
+pub(crate) fn room(bucket_bytes: u32) -> usize {
     bucket_bytes as usize - PAGE_OVERHEAD_BYTES - compress::SIZE_BYTES
 }
 
 /// The size of a table's buckets after the first one is full. That bucket has `bucket_bytes` bytes,
 /// holds `held` bytes, and another entry would make it `bytes_with` bytes.
-pub(super) fn enlarged(bucket_bytes: u32, unit: u32, held: usize, bytes_with: usize) -> u32 {
+pub(crate) fn enlarged(bucket_bytes: u32, unit: u32, held: usize, bytes_with: usize) -> u32 {
     let is_poor = |bytes: u32| (held as f64) < FILL_MIN * room(bytes) as f64;
     let mut bytes = bucket_bytes;
     while bytes_with > room(bytes) && is_poor(bytes) && bytes + unit <= ENLARGED_BYTES_MAX {
