@@ -18,7 +18,7 @@ pub struct Details {
     pub kind: Option<ErrorKind>,
     /// A sentence that names what was expected and found.
     pub message: String,
-    /// The keyspace of a conflict.
+    /// The keyspace of a conflict, or of the flush that a write waited for in vain.
     pub keyspace: Option<String>,
     /// The key of a conflict.
     pub key: Option<Vec<u8>>,

@@ -12,8 +12,9 @@ final class Failure {
     }
 
     /** The exception of a failure. The numbers of kinds are those of the native library. */
-    static RuntimeException of(int kind, byte[] utf8, byte[] keyspace, byte[] key) {
+    static RuntimeException of(int kind, byte[] utf8, byte[] keyspaceUtf8, byte[] key) {
         String message = new String(utf8, StandardCharsets.UTF_8);
+        String keyspace = keyspaceUtf8 == null ? null : Keyspace.text(keyspaceUtf8);
         switch (kind) {
             case 1:
                 return new IllegalArgumentException(message);
@@ -26,12 +27,9 @@ final class Failure {
             case 5:
                 return new NoSpaceException(message);
             case 6:
-                return new CorruptionException(message);
+                return new CorruptionException(message, keyspace);
             case 8:
-                return new ConflictException(
-                        message,
-                        keyspace == null ? null : Keyspace.text(keyspace),
-                        Bytes.wrap(key));
+                return new ConflictException(message, keyspace, Bytes.wrap(key));
             case 10:
                 return new IllegalStateException(message);
             case 11:

@@ -4,6 +4,7 @@ import io.hedgerow.Batch;
 import io.hedgerow.CorruptionException;
 import io.hedgerow.HedgerowException;
 import io.hedgerow.Keyspace;
+import java.nio.charset.StandardCharsets;
 import java.util.Collection;
 import java.util.HashSet;
 import java.util.Map;
@@ -16,6 +17,7 @@ import org.apache.kafka.common.metrics.Sensor;
 import org.apache.kafka.streams.StreamsConfig.InternalConfig;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.ProcessorStateException;
+import org.apache.kafka.streams.errors.StreamsException;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.StateStoreContext;
@@ -43,6 +45,10 @@ abstract class HedgerowStore implements StateStore {
     private static final int RESTORED_BYTES = 4 << 20;
     /** Writes between looks at the clock. Under exactly-once Streams tells stores of no commit. */
     private static final int SWEPT_WRITES = 1000;
+    /** Bytes of the names of keyspaces that the engine takes. */
+    private static final int NAME_BYTES_MAX = 255;
+    /** Bytes of an identity and of the points around the name of a store. */
+    private static final int IDENTITY_BYTES = 38;
 
     final String name;
     private final Set<AutoCloseable> iterators = ConcurrentHashMap.newKeySet();
@@ -83,6 +89,11 @@ abstract class HedgerowStore implements StateStore {
                 : this instanceof TimestampedBytesStore ? "timestamped" : "plain";
     }
 
+    /** The longest end of the name of a keyspace, behind the prefix. */
+    String longestEnd() {
+        return "";
+    }
+
     /** The keyspaces at this moment. */
     abstract Collection<Keyspace> keyspaces();
 
@@ -106,7 +117,7 @@ abstract class HedgerowStore implements StateStore {
         } catch (CorruptionException e) {
             // Without an identity it is the offsets of all stores that are damaged. The next
             // process that opens the database sees that, and replaces it.
-            throw identity == null ? failed(e) : corrupted(e);
+            throw identity == null || isForeign(e) ? failed(e) : corrupted(e);
         } catch (HedgerowException e) {
             throw failed(e);
         }
@@ -118,14 +129,46 @@ abstract class HedgerowStore implements StateStore {
     }
 
     private void open(StateStoreContext context) {
+        checkName(context);
         database = ProcessDatabase.open(context);
         try {
-            identity = StoreIdentity.open(database, context, name, format());
+            identity = identify(context);
             openKeyspaces(identity.keyspaceName());
             position = identity.position();
         } catch (RuntimeException e) {
-            database.close();
+            leaveDatabase();
             throw e;
+        }
+    }
+
+    /** Finds the state, and has it known to the other stores that it is open. */
+    private StoreIdentity identify(StateStoreContext context) {
+        StoreIdentity found =
+                attempt(() -> StoreIdentity.open(database, context, name, format()));
+        database.add(found.keyspaceName(), this);
+        if (found.isLive()) {
+            return found;
+        }
+        // Another store has met this one's damage meanwhile: the keyspaces are gone.
+        database.remove(found.keyspaceName(), this);
+        return identify(context);
+    }
+
+    private void leaveDatabase() {
+        if (identity != null) {
+            database.remove(identity.keyspaceName(), this);
+        }
+        database.close();
+    }
+
+    private void checkName(StateStoreContext context) {
+        int others = context.taskId().toString().length() + IDENTITY_BYTES + longestEnd().length();
+        int max = NAME_BYTES_MAX - others;
+        int bytes = name.getBytes(StandardCharsets.UTF_8).length;
+        if (bytes > max) {
+            throw new StreamsException(
+                    "expected at most " + max + " bytes in the name of a store of task "
+                            + context.taskId() + " on Hedgerow, found " + bytes + ": " + name);
         }
     }
 
@@ -143,9 +186,14 @@ abstract class HedgerowStore implements StateStore {
         metrics.remove();
         try {
             try {
-                identity.close(position);
+                if (damage == null) {
+                    attempt(() -> {
+                        identity.close(position);
+                        return null;
+                    });
+                }
             } finally {
-                database.close();
+                leaveDatabase();
             }
         } catch (HedgerowException e) {
             throw failed(e);
@@ -178,41 +226,96 @@ abstract class HedgerowStore implements StateStore {
         return open;
     }
 
-    /** The iterators that are closed with the store. */
-    Set<AutoCloseable> iterators() {
-        return iterators;
+    /** Has an iterator closed with the store. If that is not open, closes it now, and throws. */
+    void add(AutoCloseable iterator) {
+        iterators.add(iterator);
+        // Behind the addition: whoever closes the store sees the iterator, or this sees it closed.
+        if (!open) {
+            close(iterator);
+            throw closed(null);
+        }
+    }
+
+    void remove(AutoCloseable iterator) {
+        iterators.remove(iterator);
+    }
+
+    private InvalidStateStoreException closed(IllegalStateException cause) {
+        return new InvalidStateStoreException("Store " + name + " is currently closed", cause);
     }
 
     /** Makes a call to the database, and turns its failures into those that Streams knows. */
     <T> T call(Supplier<T> body) {
         if (!open) {
-            throw new InvalidStateStoreException("Store " + name + " is currently closed");
+            throw closed(null);
         }
         if (damage != null) {
             throw corrupted(damage);
         }
         try {
-            return body.get();
+            return attempt(body);
         } catch (IllegalStateException e) {
-            throw new InvalidStateStoreException("Store " + name + " is currently closed", e);
+            if (damage != null) {
+                // Another store met the damage, and dropped the keyspaces.
+                throw corrupted(damage);
+            }
+            throw closed(e);
         } catch (CorruptionException e) {
-            throw corrupted(e);
+            throw isForeign(e) ? failed(e) : corrupted(e);
         } catch (HedgerowException e) {
             throw failed(e);
         }
+    }
+
+    /**
+     * Makes a call, and once more when the damage of another store was in its way: then it has
+     * written nothing of its last batch, and may write the others again.
+     */
+    private <T> T attempt(Supplier<T> body) {
+        while (true) {
+            try {
+                return body.get();
+            } catch (CorruptionException e) {
+                if (!isForeign(e) || !database.giveUp(e)) {
+                    throw e;
+                }
+            }
+        }
+    }
+
+    /** Returns true for damage of another store, or of the offsets, that kept a write waiting. */
+    private boolean isForeign(CorruptionException e) {
+        return e.keyspace()
+                .filter(it -> identity == null || !it.startsWith(identity.keyspaceName()))
+                .isPresent();
     }
 
     private ProcessorStateException failed(HedgerowException e) {
         return new ProcessorStateException("Error in store " + name + ": " + e.getMessage(), e);
     }
 
-    /** Gives up the state, which Streams restores when it has opened the task again. */
-    private TaskCorruptedException corrupted(CorruptionException e) {
-        damage = e;
+    /**
+     * Gives up the state, which Streams restores when it has opened the task again. A global store
+     * has no task: Streams fills it at its next start.
+     */
+    private StreamsException corrupted(CorruptionException e) {
+        damaged(e);
         identity.forget();
-        return new TaskCorruptedException(
-                Set.of(context.taskId()),
-                new ProcessorStateException("the files of store " + name + " are damaged", e));
+        ProcessorStateException cause =
+                new ProcessorStateException("the files of store " + name + " are damaged", e);
+        return isGlobal(context)
+                ? cause
+                : new TaskCorruptedException(Set.of(context.taskId()), cause);
+    }
+
+    /** Makes every later call fail. */
+    void damaged(CorruptionException e) {
+        damage = e;
+    }
+
+    /** Returns true for a store of all instances, which has the number of no task. */
+    static boolean isGlobal(StateStoreContext context) {
+        return context.taskId().subtopology() < 0;
     }
 
     /** Makes a call that writes the record of the context. */
@@ -301,13 +404,24 @@ abstract class HedgerowStore implements StateStore {
 
     // ---- restore ----
 
+    /**
+     * Restores records. Streams takes a failure here for the end of the client, and that of a commit
+     * for one of the task. So a damaged store takes no more records, and the next commit says why.
+     */
     private void restoreAll(Collection<ConsumerRecord<byte[], byte[]>> records) {
         begun = true;
+        if (damage != null && !isGlobal(context)) {
+            return;
+        }
         synchronized (position) {
-            call(() -> {
-                restore(records);
-                return null;
-            });
+            try {
+                call(() -> {
+                    restore(records);
+                    return null;
+                });
+            } catch (TaskCorruptedException e) {
+                LOG.warn("Store {} of {} is restored from its beginning", name, context.taskId(), e);
+            }
         }
     }
 

@@ -66,6 +66,11 @@ final class HedgerowVersionedStore extends HedgerowStore
     }
 
     @Override
+    String longestEnd() {
+        return Segments.LONGEST_END;
+    }
+
+    @Override
     Collection<Keyspace> keyspaces() {
         List<Keyspace> all = new ArrayList<>(segments.all());
         all.add(latest);

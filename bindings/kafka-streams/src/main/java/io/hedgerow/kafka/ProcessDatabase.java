@@ -13,9 +13,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.WeakHashMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 import java.util.regex.Matcher;
@@ -59,21 +62,24 @@ final class ProcessDatabase implements AutoCloseable {
     static LongSupplier clock = System::nanoTime;
 
     private static final long SWEEP_NANOS = TimeUnit.HOURS.toNanos(1);
-    private static final long STATS_NANOS = TimeUnit.SECONDS.toNanos(1);
     /** What the stores of a process know together of each database. */
     private static final Map<Hedgerow, Shared> SHARED = new WeakHashMap<>();
 
     private static final class Shared {
         private long sweptAt = clock.getAsLong() - SWEEP_NANOS;
-        private long statsAt = clock.getAsLong() - STATS_NANOS;
-        private Map<String, Object> stats;
+        private final DatabaseStats stats = new DatabaseStats();
+        /** The open stores by what the names of their keyspaces begin with. */
+        private final Map<String, HedgerowStore> stores = new ConcurrentHashMap<>();
     }
 
+    private final Path directory;
     private final SharedHedgerow share;
     private final Map<String, Object> configs;
     private final Shared shared;
 
-    private ProcessDatabase(SharedHedgerow share, Map<String, Object> configs, Shared shared) {
+    private ProcessDatabase(
+            Path directory, SharedHedgerow share, Map<String, Object> configs, Shared shared) {
+        this.directory = directory;
         this.share = share;
         this.configs = configs;
         this.shared = shared;
@@ -117,7 +123,7 @@ final class ProcessDatabase implements AutoCloseable {
                 shared = new Shared();
                 SHARED.put(share.database(), shared);
             }
-            return new ProcessDatabase(share, configs, shared);
+            return new ProcessDatabase(directory, share, configs, shared);
         } catch (RuntimeException e) {
             share.close();
             throw e;
@@ -173,6 +179,11 @@ final class ProcessDatabase implements AutoCloseable {
         return share.database();
     }
 
+    /** What paths in the database are relative to. */
+    Path base() {
+        return directory.toAbsolutePath().normalize();
+    }
+
     /** Opens or creates a keyspace of a store, as its configuration says. */
     Keyspace keyspace(String name, String store) {
         return database().keyspace(name, text(LAYOUT + store, "sorted"), design(store));
@@ -208,14 +219,8 @@ final class ProcessDatabase implements AutoCloseable {
     }
 
     /** The statistics of the database, at most a second old. */
-    Map<String, Object> stats() {
-        synchronized (shared) {
-            if (clock.getAsLong() - shared.statsAt >= STATS_NANOS) {
-                shared.stats = database().stats();
-                shared.statsAt = clock.getAsLong();
-            }
-            return shared.stats;
-        }
+    DatabaseStats stats() {
+        return shared.stats.refresh(database());
     }
 
     /**
@@ -231,6 +236,7 @@ final class ProcessDatabase implements AutoCloseable {
         }
         try {
             dropForgotten("");
+            forgetRows();
         } catch (HedgerowException e) {
             LOG.warn("Cannot drop the keyspaces of stores that were wiped", e);
         }
@@ -238,7 +244,7 @@ final class ProcessDatabase implements AutoCloseable {
 
     /**
      * Drops the keyspaces of stores whose markers are gone: Streams wipes the state of a task by
-     * deleting its directory.
+     * deleting its directory. Their rows among the offsets go with the next sweep.
      *
      * @param prefix what their names begin with
      */
@@ -250,12 +256,21 @@ final class ProcessDatabase implements AutoCloseable {
                 continue;
             }
             String identity = parts.group(1);
-            if (!live.computeIfAbsent(identity, it -> StoreIdentity.isLive(offsets(), it))) {
+            if (!live.computeIfAbsent(identity, it -> StoreIdentity.isLive(this, it))) {
                 LOG.info("Dropping keyspace {}, whose store was wiped", name);
                 drop(name);
-                offsets().deletePrefix(StoreIdentity.prefix(identity));
             }
         }
+    }
+
+    /** Deletes the offsets of stores whose markers are gone: a store may have no keyspace. */
+    private void forgetRows() {
+        Set<String> identities = new HashSet<>();
+        try (EntryIterator all = offsets().iterate(KeyRange.all())) {
+            all.forEachRemaining(it -> identities.add(StoreIdentity.of(it.key())));
+        }
+        identities.removeIf(it -> StoreIdentity.isLive(this, it));
+        identities.forEach(it -> offsets().deletePrefix(StoreIdentity.prefix(it)));
     }
 
     /** Drops a keyspace, unless another store was faster. */
@@ -265,6 +280,47 @@ final class ProcessDatabase implements AutoCloseable {
         } catch (IllegalArgumentException e) {
             LOG.debug("Keyspace {} is gone", name, e);
         }
+    }
+
+    // ---- damage ----
+
+    /**
+     * Makes an open store known to the others.
+     *
+     * @param keyspace what the names of its keyspaces begin with
+     */
+    void add(String keyspace, HedgerowStore store) {
+        shared.stores.put(keyspace, store);
+    }
+
+    void remove(String keyspace, HedgerowStore store) {
+        shared.stores.remove(keyspace, store);
+    }
+
+    /**
+     * Gives up the state of the store whose damage is in the way of another one's writes. All
+     * stores share the memory of memtables: while one of them cannot be flushed, it is full for
+     * all. Without its keyspaces the others go on, and Streams restores that store.
+     *
+     * @return false if the damage is not that of a store
+     */
+    boolean giveUp(CorruptionException damage) {
+        String keyspace = damage.keyspace().orElse("");
+        Matcher parts = NAME.matcher(keyspace);
+        if (!parts.matches()) {
+            return false;
+        }
+        String prefix = keyspace.substring(0, parts.end(1));
+        LOG.error("Keyspace {} is damaged, and dropped: its store is restored", keyspace, damage);
+        // In this order: a store that is being opened makes itself known, and then looks whether it
+        // is forgotten.
+        StoreIdentity.forget(this, parts.group(1));
+        HedgerowStore owner = shared.stores.get(prefix);
+        if (owner != null) {
+            owner.damaged(damage);
+        }
+        dropForgotten(prefix);
+        return true;
     }
 
     @Override

@@ -35,7 +35,7 @@ final class SegmentIterator implements KeyValueIterator<Bytes, byte[]> {
         this.segments = segments;
         this.opener = opener;
         this.wanted = wanted;
-        store.iterators().add(this);
+        store.add(this);
     }
 
     @Override
@@ -99,7 +99,7 @@ final class SegmentIterator implements KeyValueIterator<Bytes, byte[]> {
     @Override
     public synchronized void close() {
         closed = true;
-        store.iterators().remove(this);
+        store.remove(this);
         closeEntries();
     }
 }

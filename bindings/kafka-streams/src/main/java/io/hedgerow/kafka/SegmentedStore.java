@@ -82,6 +82,11 @@ abstract class SegmentedStore extends HedgerowStore {
     }
 
     @Override
+    String longestEnd() {
+        return Segments.LONGEST_END;
+    }
+
+    @Override
     Collection<Keyspace> keyspaces() {
         List<Keyspace> all = new ArrayList<>(segments.all());
         if (timeIndexed) {
@@ -196,7 +201,7 @@ abstract class SegmentedStore extends HedgerowStore {
                 segments.between(first, keys.latest(to), forward).iterator(),
                 segment ->
                         byTime
-                                ? byTime(segment, first, to, range, cached, !forward)
+                                ? byTime(segment, first, keys.latest(to), range, cached, !forward)
                                 : scan(segment, range),
                 stored -> keys.contains(stored, keyFrom, keyTo, first, to));
     }
@@ -229,12 +234,11 @@ abstract class SegmentedStore extends HedgerowStore {
     private Iterator<KeyValue<Bytes, byte[]>> byTime(
             Keyspace segment, long from, long to, KeyRange range, boolean byKey, boolean reverse) {
         List<byte[]> found = new ArrayList<>();
-        try (EntryIterator indexed = times.iterate(timeRange(from, to))) {
+        long first = Math.max(from, segments.begin(segment));
+        long last = Math.min(to, segments.end(segment));
+        try (EntryIterator indexed = times.iterate(timeRange(first, last))) {
             while (indexed.hasNext()) {
-                byte[] stored = stored(indexed.next());
-                if (segment == segments.existing(keys.time(stored))) {
-                    found.add(stored);
-                }
+                found.add(stored(indexed.next()));
                 if (found.size() > FOUND_BY_TIME_MAX) {
                     return scan(segment, range);
                 }

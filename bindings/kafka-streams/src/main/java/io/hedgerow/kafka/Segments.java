@@ -11,6 +11,9 @@ import java.util.concurrent.ConcurrentSkipListMap;
  * time that is retained has passed it. One thread changes them, any thread reads.
  */
 final class Segments {
+    /** The longest end of a segment's name. */
+    static final String LONGEST_END = "." + Long.MAX_VALUE;
+
     private final ProcessDatabase database;
     private final String store;
     private final String prefix;
@@ -36,6 +39,16 @@ final class Segments {
     /** The segment of a time. */
     long id(long time) {
         return time / interval;
+    }
+
+    /** The first moment of a segment that was not dropped. */
+    long begin(Keyspace segment) {
+        return Long.parseLong(segment.name().substring(prefix.length())) * interval;
+    }
+
+    /** The last moment of a segment that was not dropped. */
+    long end(Keyspace segment) {
+        return begin(segment) + interval - 1;
     }
 
     /** The first moment of the segment of a time. */

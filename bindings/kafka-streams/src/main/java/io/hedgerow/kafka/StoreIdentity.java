@@ -34,7 +34,7 @@ import org.slf4j.LoggerFactory;
  * identity 0 'o' topic-partition    the committed offset, 8 bytes
  * identity 0 'position'             the position
  * identity 0 'status'               1 while the store is open
- * identity 0 'marker'               the path of the file
+ * identity 0 'marker'               the path of the file, from the directory of the database
  * identity 0 'format'               how the data is to be read
  * </pre>
  *
@@ -50,6 +50,7 @@ final class StoreIdentity {
     /** A configuration of Streams 4.4. */
     private static final String TRANSACTIONAL = "enable.transactional.statestores";
 
+    private static final int IDENTITY_BYTES = 36;
     private static final String FOLDER = "hedgerow";
     private static final byte[] OPEN = {1};
     private static final byte[] CLOSED = {0};
@@ -65,7 +66,8 @@ final class StoreIdentity {
         this.database = database;
         this.store = store;
         task = context.taskId().toString();
-        marker = context.stateDir().toPath().resolve(FOLDER).resolve(store);
+        Path directory = context.stateDir().toPath().toAbsolutePath();
+        marker = directory.resolve(FOLDER).resolve(store);
         identity = read(marker);
         offsets = database.offsets();
     }
@@ -75,7 +77,7 @@ final class StoreIdentity {
      *
      * @param format how the data is to be read
      * @throws TaskCorruptedException if it was not closed under exactly-once: it may have writes that
-     *     were never committed
+     *     were never committed. A global store has none: Streams fills it with committed records
      */
     static StoreIdentity open(
             ProcessDatabase database, StateStoreContext context, String store, String format) {
@@ -86,7 +88,7 @@ final class StoreIdentity {
         }
         boolean exactlyOnce = isExactlyOnce(context.appConfigs());
         byte[] status = identity.value("status");
-        if (exactlyOnce && Arrays.equals(status, OPEN)) {
+        if (exactlyOnce && !HedgerowStore.isGlobal(context) && Arrays.equals(status, OPEN)) {
             throw new TaskCorruptedException(
                     Set.of(context.taskId()),
                     new ProcessorStateException(
@@ -136,10 +138,31 @@ final class StoreIdentity {
     private void begin(String format) {
         database.database()
                 .batch()
-                .put(offsets, key("marker"), utf8(marker.toAbsolutePath().toString()))
+                .put(offsets, key("marker"), utf8(path().toString()))
                 .put(offsets, key("format"), utf8(format))
                 .put(offsets, key("status"), OPEN)
                 .commit();
+    }
+
+    /**
+     * The path of the file. It is relative, because state directories are moved, and mounted
+     * elsewhere; but not if that leads to another file, as {@code ..} behind a link may.
+     */
+    private Path path() {
+        Path relative = database.base().relativize(marker.normalize());
+        try {
+            return Files.isSameFile(resolve(database, relative.toString()), marker)
+                    ? relative
+                    : marker;
+        } catch (IOException e) {
+            return marker;
+        }
+    }
+
+    /** The file of a path; an absolute one stays as it is. */
+    private static Path resolve(ProcessDatabase database, String path) {
+        Path file = Path.of(path);
+        return file.isAbsolute() ? file : database.base().resolve(file).normalize();
     }
 
     /** Reads the identity, or makes one: a crash of the machine may leave an empty file. */
@@ -163,11 +186,10 @@ final class StoreIdentity {
     }
 
     /** Returns true if the file of a store still has this identity, or cannot be read now. */
-    static boolean isLive(Keyspace offsets, String identity) {
-        byte[] marker = offsets.get(utf8(identity + "\0marker"));
+    static boolean isLive(ProcessDatabase database, String identity) {
+        Path marker = marker(database, identity);
         try {
-            return marker != null
-                    && text(Path.of(new String(marker, StandardCharsets.UTF_8))).equals(identity);
+            return marker != null && text(marker).equals(identity);
         } catch (NoSuchFileException e) {
             return false;
         } catch (IOException e) {
@@ -176,8 +198,32 @@ final class StoreIdentity {
         }
     }
 
+    /** The file of a store, which may have another identity now; null if no row names it. */
+    private static Path marker(ProcessDatabase database, String identity) {
+        byte[] path = database.offsets().get(utf8(identity + "\0marker"));
+        return path == null
+                ? null
+                : resolve(database, new String(path, StandardCharsets.UTF_8));
+    }
+
+    /** Makes the next open of any store start with an empty one. */
+    static void forget(ProcessDatabase database, String identity) {
+        if (isLive(database, identity)) {
+            delete(marker(database, identity));
+        }
+    }
+
+    /** Returns true if nobody has made the next open start with an empty store. */
+    boolean isLive() {
+        return isLive(database, identity);
+    }
+
     /** Makes the next open start with an empty store. */
     void forget() {
+        delete(marker);
+    }
+
+    private static void delete(Path marker) {
         try {
             Files.deleteIfExists(marker);
         } catch (IOException e) {
@@ -233,6 +279,11 @@ final class StoreIdentity {
                 .put(offsets, key("position"), PositionSerde.serialize(position).array())
                 .put(offsets, key("status"), CLOSED)
                 .commit();
+    }
+
+    /** The identity that a row is of. */
+    static String of(byte[] row) {
+        return new String(row, 0, Math.min(row.length, IDENTITY_BYTES), StandardCharsets.UTF_8);
     }
 
     static byte[] prefix(String identity) {

@@ -18,7 +18,7 @@ final class StoreIterator implements KeyValueIterator<Bytes, byte[]> {
     StoreIterator(HedgerowStore store, EntryIterator entries) {
         this.store = store;
         this.entries = entries;
-        store.iterators().add(this);
+        store.add(this);
     }
 
     @Override
@@ -52,7 +52,7 @@ final class StoreIterator implements KeyValueIterator<Bytes, byte[]> {
     @Override
     public synchronized void close() {
         closed = true;
-        store.iterators().remove(this);
+        store.remove(this);
         entries.close();
     }
 }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.hedgerow.Options;
 import io.hedgerow.SharedHedgerow;
 import java.io.IOException;
+import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -18,6 +19,7 @@ import java.util.Properties;
 import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
@@ -30,11 +32,15 @@ import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.Suppressed;
+import org.apache.kafka.streams.kstream.Suppressed.BufferConfig;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.state.BuiltInDslStoreSuppliers;
@@ -75,7 +81,10 @@ class DslStoresTest {
     private static final List<String> TOPICS =
             List.of(
                     "tumbling", "sliding", "sessions", "tumbling-closed", "sliding-closed",
-                    "sessions-closed", "joined", "totals", "versioned");
+                    "sessions-closed", "joined", "totals", "versioned", "suppressed", "owned",
+                    "with-global");
+    private static final List<String> INPUTS =
+            List.of("left", "right", "table", "things", "owners", "global");
 
     private static StreamsBuilder topology() {
         StreamsBuilder builder = new StreamsBuilder();
@@ -93,17 +102,44 @@ class DslStoresTest {
                                         Hedgerow.versionedKeyValueStore("history", SIZE))),
                         (a, b) -> a + "@" + b)
                 .to("versioned");
+        KGroupedStream<String, String> words =
+                left.groupByKey(Grouped.with(Serdes.String(), Serdes.String()));
+        KTable<Windowed<String>, Long> closed =
+                words.windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE))
+                        .count()
+                        .suppress(Suppressed.untilWindowCloses(BufferConfig.unbounded()));
+        out(closed.toStream(), "suppressed");
+        KTable<String, String> owners = builder.table("owners");
+        builder.<String, String>table("things")
+                .join(owners, DslStoresTest::owner, (thing, owner) -> thing + " of " + owner)
+                .toStream()
+                .to("owned");
+        left.join(
+                        builder.<String, String>globalTable("global"),
+                        (key, value) -> key,
+                        (a, b) -> a + "#" + b)
+                .to("with-global");
         return builder;
     }
 
-    /** The records of all topics, in their order, by key: the order of different keys is free. */
-    private Map<String, List<String>> run(Class<?> suppliers, String id, long cache, String format) {
+    /** The key of a thing's owner, which its value tells. */
+    private static String owner(String thing) {
+        return "key" + Integer.parseInt(thing.substring(1)) % 7;
+    }
+
+    private Properties properties(Class<?> suppliers, String id) {
         Properties properties = new Properties();
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, id);
         properties.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
         properties.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, suppliers);
         properties.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         properties.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        return properties;
+    }
+
+    /** The records of all topics, in their order, by key: the order of different keys is free. */
+    private Map<String, List<String>> run(Class<?> suppliers, String id, long cache, String format) {
+        Properties properties = properties(suppliers, id);
         properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, cache);
         properties.put(StreamsConfig.DSL_STORE_FORMAT_CONFIG, format);
         properties.put(ProcessDatabase.MEMORY, 32 << 20);
@@ -112,14 +148,14 @@ class DslStoresTest {
                 new TopologyTestDriver(topology().build(properties), properties)) {
             Random random = new Random(7);
             Map<String, TestInputTopic<String, String>> inputs = new TreeMap<>();
-            for (String topic : List.of("left", "right", "table")) {
+            for (String topic : INPUTS) {
                 inputs.put(
                         topic,
                         driver.createInputTopic(
                                 topic, Serdes.String().serializer(), Serdes.String().serializer()));
             }
             for (int i = 0; i < 1500; i++) {
-                String topic = List.of("left", "right", "table").get(random.nextInt(3));
+                String topic = INPUTS.get(random.nextInt(INPUTS.size()));
                 long time = Math.max(0, i * 120L - random.nextInt(20_000));
                 Headers headers = new RecordHeaders().add("from", (topic + i).getBytes());
                 inputs.get(topic)
@@ -174,22 +210,10 @@ class DslStoresTest {
     @CsvSource({"0, DEFAULT", "10000000, DEFAULT", "0, HEADERS", "10000000, HEADERS"})
     void theResultsAreThoseOfRocksDb(long cache, String format) throws Exception {
         Path results = state.resolve("results");
-        Path output = state.resolve("output");
         Process other =
-                new ProcessBuilder(
-                                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                                "-cp",
-                                System.getProperty("java.class.path"),
-                                Other.class.getName(),
-                                state.toString(),
-                                "" + cache,
-                                results.toString(),
-                                format)
-                        .redirectErrorStream(true)
-                        .redirectOutput(output.toFile())
-                        .start();
+                start(Other.class, state.toString(), "" + cache, results.toString(), format);
         Map<String, List<String>> found = run(HedgerowDslStoreSuppliers.class, "ours", cache, format);
-        assertEquals(0, other.waitFor(), () -> output + " tells why");
+        assertEquals(0, other.waitFor(), () -> state.resolve("output") + " tells why");
         List<String> expected = Files.readAllLines(results);
         List<String> ours = lines(found);
         assertEquals(expected.size(), ours.size());
@@ -201,6 +225,17 @@ class DslStoresTest {
         assertEquals(new HashSet<>(TOPICS), topics, "a topic without results proves nothing");
     }
 
+    private Process start(Class<?> main, String... arguments) throws IOException {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        command.addAll(List.of("-cp", System.getProperty("java.class.path"), main.getName()));
+        command.addAll(List.of(arguments));
+        return new ProcessBuilder(command)
+                .redirectErrorStream(true)
+                .redirectOutput(state.resolve("output").toFile())
+                .start();
+    }
+
     /** No store falls back on Streams' own engine, which is on the class path. */
     @Test
     void theLibraryOfRocksDbIsNotLoaded() throws IOException {
@@ -208,6 +243,41 @@ class DslStoresTest {
         String loaded = Files.readString(Path.of("/proc/self/maps"));
         assertTrue(loaded.contains("hedgerow"), "our library should be loaded");
         assertFalse(loaded.contains("rocksdbjni"), "the library of RocksDB is loaded");
+    }
+
+    /** Leaves with 0 if a join with a versioned table that has a grace period loads RocksDB. */
+    public static final class GraceJoin {
+        private GraceJoin() {}
+
+        public static void main(String[] arguments) throws IOException {
+            DslStoresTest test = new DslStoresTest();
+            test.state = Path.of(arguments[0]);
+            StreamsBuilder builder = new StreamsBuilder();
+            builder.<String, String>stream("left")
+                    .join(
+                            builder.table(
+                                    "table",
+                                    Materialized.<String, String>as(
+                                            Hedgerow.versionedKeyValueStore("history", SIZE))),
+                            (a, b) -> a + "@" + b,
+                            Joined.<String, String, String>as("late").withGracePeriod(GRACE))
+                    .to("versioned");
+            Properties properties = test.properties(HedgerowDslStoreSuppliers.class, "grace");
+            try (TopologyTestDriver driver =
+                    new TopologyTestDriver(builder.build(properties), properties)) {
+                driver.createInputTopic(
+                                "left", Serdes.String().serializer(), Serdes.String().serializer())
+                        .pipeInput("key", "value");
+            }
+            String loaded = Files.readString(Path.of("/proc/self/maps"));
+            System.exit(loaded.contains("rocksdbjni") ? 0 : 1);
+        }
+    }
+
+    /** The one exception, because Streams makes the buffer itself: the page for its users says so. */
+    @Test
+    void aJoinWithGraceLoadsRocksDb() throws Exception {
+        assertEquals(0, start(GraceJoin.class, state.toString()).waitFor());
     }
 
     @Test
@@ -236,13 +306,7 @@ class DslStoresTest {
         StreamsBuilder builder = new StreamsBuilder();
         Materialized<String, Long, KeyValueStore<Bytes, byte[]>> counts = Materialized.as("counts");
         builder.<String, String>stream("words").groupByKey().count(counts);
-        Properties properties = new Properties();
-        properties.put(StreamsConfig.APPLICATION_ID_CONFIG, "named");
-        properties.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
-        properties.put(
-                StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, HedgerowDslStoreSuppliers.class);
-        properties.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
-        properties.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        Properties properties = properties(HedgerowDslStoreSuppliers.class, "named");
         properties.put("hedgerow.compression", "lz4");
         properties.put("hedgerow.compression.counts", "none");
         properties.put("hedgerow.design", "policy = leveling:7\nfilter = bloom:9");
@@ -270,34 +334,40 @@ class DslStoresTest {
         }
     }
 
+    /** The gauges that are no whole numbers. */
+    private static final Set<String> OURS =
+            Set.of(
+                    "bytes-read-compaction-rate",
+                    "bytes-written-compaction-rate",
+                    "bytes-written-rate",
+                    "memtable-bytes-flushed-rate",
+                    "memtable-hit-ratio");
+
     @Test
     void metricsHaveTheNamesThatPeopleChart() {
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream("words").groupByKey().count(Materialized.as("counts"));
-        Properties properties = new Properties();
-        properties.put(StreamsConfig.APPLICATION_ID_CONFIG, "metrics");
-        properties.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
-        properties.put(
-                StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, HedgerowDslStoreSuppliers.class);
-        properties.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
-        properties.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        Properties properties = properties(HedgerowDslStoreSuppliers.class, "metrics");
+        properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0L);
         try (TopologyTestDriver driver =
                 new TopologyTestDriver(builder.build(properties), properties)) {
-            driver.createInputTopic(
-                            "words", Serdes.String().serializer(), Serdes.String().serializer())
-                    .pipeInput("a", "b");
-            Map<String, Long> found = new TreeMap<>();
-            driver.metrics().forEach((name, metric) -> {
-                if ("counts".equals(name.tags().get("hedgerow-state-id"))
-                        && metric.metricValue() instanceof java.math.BigInteger) {
-                    assertEquals("stream-state-metrics", name.group());
-                    found.put(name.name(), ((java.math.BigInteger) metric.metricValue()).longValue());
-                }
-            });
+            Map<String, Double> begin = gauges(driver);
+            assertEquals(0, begin.get("bytes-written-rate"));
+            TestInputTopic<String, String> words =
+                    driver.createInputTopic(
+                            "words", Serdes.String().serializer(), Serdes.String().serializer());
+            words.pipeInput("a", "b");
+            assertEquals(1, gauges(driver).get("estimate-num-keys"));
+            words.pipeInput("a", "b");
+            ProcessDatabase.clock = () -> System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+            Map<String, Double> found = gauges(driver);
             assertEquals(
                     Set.of(
                             "block-cache-capacity",
                             "block-cache-usage",
+                            "bytes-read-compaction-rate",
+                            "bytes-written-compaction-rate",
+                            "bytes-written-rate",
                             "bytes-written-total",
                             "compaction-pending",
                             "cur-size-all-mem-tables",
@@ -305,15 +375,37 @@ class DslStoresTest {
                             "estimate-pending-compaction-bytes",
                             "estimate-table-readers-mem",
                             "live-sst-files-size",
+                            "memtable-bytes-flushed-rate",
                             "memtable-bytes-flushed-total",
+                            "memtable-hit-ratio",
                             "size-all-mem-tables",
                             "total-sst-files-size",
                             "write-stall-duration-total"),
                     found.keySet());
-            assertEquals(1, found.get("estimate-num-keys"));
             assertTrue(found.get("size-all-mem-tables") > 0);
             assertTrue(found.get("bytes-written-total") > 0);
+            double grown = found.get("bytes-written-total") - begin.get("bytes-written-total");
+            double rate = found.get("bytes-written-rate");
+            assertTrue(rate > 0 && rate <= grown / 10, rate + " of " + grown);
+            // The first of two records finds no count.
+            assertTrue(found.get("memtable-hit-ratio") > 0);
+            assertTrue(found.get("memtable-hit-ratio") < 1);
             assertEquals(256L << 20, found.get("block-cache-capacity"));
+        } finally {
+            ProcessDatabase.clock = System::nanoTime;
         }
+    }
+
+    private static Map<String, Double> gauges(TopologyTestDriver driver) {
+        Map<String, Double> found = new TreeMap<>();
+        driver.metrics().forEach((name, metric) -> {
+            // The others are Streams' own, of the store above.
+            if ("counts".equals(name.tags().get("hedgerow-state-id"))
+                    && (metric.metricValue() instanceof BigInteger || OURS.contains(name.name()))) {
+                assertEquals("stream-state-metrics", name.group());
+                found.put(name.name(), ((Number) metric.metricValue()).doubleValue());
+            }
+        });
+        return found;
     }
 }

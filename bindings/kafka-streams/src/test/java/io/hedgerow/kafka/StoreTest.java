@@ -8,6 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.hedgerow.EntryIterator;
+import io.hedgerow.KeyRange;
+import io.hedgerow.Keyspace;
 import io.hedgerow.Options;
 import io.hedgerow.SharedHedgerow;
 import java.io.IOException;
@@ -17,18 +20,13 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
-import java.util.HashMap;
-import java.util.Iterator;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
 import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
-import java.util.function.Supplier;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
-import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.common.utils.Time;
@@ -36,62 +34,25 @@ import org.apache.kafka.streams.DslStoreFormat;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
+import org.apache.kafka.streams.errors.StreamsException;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.processor.StateStore;
-import org.apache.kafka.streams.processor.TaskId;
 import org.apache.kafka.streams.processor.internals.StateDirectory;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.StoreSupplier;
 import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.state.internals.LegacyCheckpointingStateStore;
-import org.apache.kafka.test.MockInternalProcessorContext;
-import org.junit.jupiter.api.BeforeEach;
+import org.apache.kafka.streams.state.internals.WindowKeySchema;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Where state lives, what outlives a process, and what Streams' own suite leaves out. */
-class StoreTest {
-    private static final TopicPartition FIRST = new TopicPartition("changelog", 0);
-    private static final TopicPartition SECOND = new TopicPartition("changelog", 1);
-    private static final TaskId TASK = new TaskId(0, 1);
-
-    @TempDir Path state;
-    private final Map<String, Object> configs = new HashMap<>();
-
-    @BeforeEach
-    void configure() {
-        configs.put(StreamsConfig.APPLICATION_ID_CONFIG, "shop");
-        configs.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "nowhere:1");
-        configs.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
-        configs.put(ProcessDatabase.MEMORY, "16777216");
-    }
-
-    private Path database() {
-        return state.resolve(".hedgerow-shop");
-    }
-
-    private KeyValueStore<Bytes, byte[]> open(String name) throws IOException {
-        return open(Hedgerow.keyValueStore(name));
-    }
-
-    private <S extends StateStore> S open(StoreSupplier<S> supplier) throws IOException {
-        Path directory = Files.createDirectories(state.resolve("shop").resolve(TASK.toString()));
-        Properties properties = new Properties();
-        properties.putAll(configs);
-        MockInternalProcessorContext<?, ?> context =
-                new MockInternalProcessorContext<>(properties, TASK, directory.toFile());
-        S store = supplier.get();
-        store.init(context, store);
-        return store;
-    }
-
-    private static Bytes key(String text) {
-        return Bytes.wrap(text.getBytes());
-    }
-
+class StoreTest extends StoreFixture {
     /** A process is killed while it writes and commits: its offsets are never ahead of its data. */
     @Test
     void offsetsAndDataOutliveAKill() throws Exception {
@@ -174,6 +135,76 @@ class StoreTest {
             stores.removeIf(it -> it.startsWith("~"));
             assertEquals(1, stores.size(), stores.toString());
         }
+    }
+
+    /** Otherwise the first start would drop the state of all stores. */
+    @Test
+    void aStateDirectoryMayBeMoved() throws IOException {
+        Path parent = state;
+        state = Files.createDirectory(parent.resolve("here"));
+        configure();
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        store.put(key("a"), new byte[] {1});
+        store.commit(Map.of(FIRST, 7L));
+        store.close();
+        Files.move(state, parent.resolve("there"));
+        state = parent.resolve("there");
+        configure();
+        KeyValueStore<Bytes, byte[]> moved = open("counts");
+        assertArrayEquals(new byte[] {1}, moved.get(key("a")));
+        assertEquals(7L, moved.committedOffset(FIRST));
+        moved.close();
+    }
+
+    /** Earlier versions stored the whole path. */
+    @Test
+    void aStoreWithAnAbsolutePathIsKept() throws IOException {
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        store.put(key("a"), new byte[] {1});
+        store.close();
+        Path marker = state.resolve("shop/0_1/hedgerow/counts");
+        String identity = Files.readString(marker);
+        try (SharedHedgerow db = SharedHedgerow.open(database(), new Options())) {
+            db.database().keyspace("~offsets")
+                    .put(key(identity + "\0marker").get(), key(marker.toString()).get());
+        }
+        KeyValueStore<Bytes, byte[]> again = open("counts");
+        assertArrayEquals(new byte[] {1}, again.get(key("a")));
+        again.close();
+    }
+
+    /** A window store without a window has no keyspace, whose name would tell. */
+    @Test
+    void theOffsetsOfAStoreThatWasWipedAreDropped() throws IOException {
+        WindowStore<Bytes, byte[]> windows = open(WINDOWS);
+        windows.committedOffset(FIRST);
+        windows.commit(Map.of(FIRST, 7L));
+        windows.close();
+        Files.delete(state.resolve("shop/0_1/hedgerow/windows"));
+        KeyValueStore<Bytes, byte[]> store = open("counts");
+        Set<String> identities = new HashSet<>();
+        try (SharedHedgerow db = SharedHedgerow.open(database(), new Options())) {
+            db.database().keyspace("~offsets").iterate(KeyRange.all())
+                    .forEachRemaining(it -> identities.add(StoreIdentity.of(it.key())));
+        }
+        String counts = Files.readString(state.resolve("shop/0_1/hedgerow/counts"));
+        assertEquals(Set.of(counts), identities);
+        store.close();
+    }
+
+    /** The name of a keyspace has an identity and a segment, too. */
+    @Test
+    void aNameThatIsTooLongIsRefusedByName() throws IOException {
+        open("n".repeat(214)).close();
+        StreamsException refused =
+                assertThrows(StreamsException.class, () -> open("n".repeat(215)));
+        assertTrue(refused.getMessage().contains("at most 214 bytes"), refused.getMessage());
+        Duration hour = Duration.ofHours(1);
+        SessionStore<Bytes, byte[]> longest = open(Hedgerow.sessionStore("s".repeat(194), hour));
+        longest.put(new Windowed<>(key("a"), new SessionWindow(0, 1)), new byte[] {1});
+        longest.close();
+        assertThrows(
+                StreamsException.class, () -> open(Hedgerow.sessionStore("s".repeat(195), hour)));
     }
 
     /** A store cannot read another format, segments or index: everything is restored. */
@@ -276,6 +307,21 @@ class StoreTest {
         open("counts").close();
     }
 
+    /** Streams fills a global store with committed records, and would fail at every start. */
+    @Test
+    void anUncleanGlobalStoreOpensUnderExactlyOnce() throws IOException {
+        configs.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        KeyValueStore<Bytes, byte[]> killed = openGlobal("names");
+        killed.committedOffset(FIRST);
+        killed.put(key("a"), new byte[] {1});
+        killed.commit(Map.of(FIRST, 7L));
+        KeyValueStore<Bytes, byte[]> store = openGlobal("names");
+        assertEquals(7L, store.committedOffset(FIRST));
+        assertArrayEquals(new byte[] {1}, store.get(key("a")));
+        store.close();
+        killed.close();
+    }
+
     /** Streams 4.4 would not wipe a store with writes of a transaction that was aborted. */
     @Test
     void transactionalStoresAreRefusedUnderExactlyOnce() throws IOException {
@@ -285,119 +331,38 @@ class StoreTest {
         assertThrows(ConfigException.class, () -> open("counts"));
     }
 
-    private static final StoreSupplier<WindowStore<Bytes, byte[]>> WINDOWS =
-            Hedgerow.windowStore("windows", Duration.ofHours(1), Duration.ofMinutes(1), false);
-
-    /** Writes stores with an offset. Their entries are in the log. */
-    private void fill() throws IOException {
-        Random random = new Random(1);
-        KeyValueStore<Bytes, byte[]> counts = open("counts");
-        WindowStore<Bytes, byte[]> windows = open(WINDOWS);
-        for (int i = 0; i < 20_000; i++) {
-            byte[] value = new byte[100];
-            random.nextBytes(value);
-            counts.put(key("k" + i), value);
-            windows.put(key("k" + i), value, i);
-        }
-        for (StateStore store : List.of(counts, windows)) {
-            store.commit(Map.of(FIRST, 20_000L));
-            store.close();
-        }
-    }
-
-    private void flush() {
-        try (SharedHedgerow db = SharedHedgerow.open(database(), new Options())) {
-            db.database().flush().await();
-        }
-    }
-
-    private void checkRestores() throws IOException {
-        KeyValueStore<Bytes, byte[]> counts = open("counts");
-        WindowStore<Bytes, byte[]> windows = open(WINDOWS);
-        assertNull(counts.get(key("k1")));
-        assertNull(windows.fetch(key("k1"), 1));
-        for (StateStore store : List.of(counts, windows)) {
-            assertNull(store.committedOffset(FIRST), "everything is restored");
-            store.close();
-        }
-    }
-
-    /** The store gives its state up, and is empty when it is opened again. */
+    /** A store writes 4 MiB at a time. */
     @Test
-    void aDamagedTableEndsInARestore() throws IOException {
-        fill();
-        flush();
-        damage(100_000, ".table");
+    void aRestoreOfThreeBatchesIsWhole() throws IOException {
+        int count = 3 * 64;
+        List<ConsumerRecord<byte[], byte[]>> entries = new ArrayList<>();
+        List<ConsumerRecord<byte[], byte[]>> starts = new ArrayList<>();
+        List<ConsumerRecord<byte[], byte[]>> versions = new ArrayList<>();
+        Random random = new Random(3);
+        for (int i = 0; i < count; i++) {
+            byte[] value = new byte[64 << 10];
+            random.nextBytes(value);
+            entries.add(record(key("k" + i).get(), value, i));
+            Bytes window = WindowKeySchema.toStoreKeyBinary(key("k" + i), i, 0);
+            starts.add(record(window.get(), value, i));
+            // Versions of a key are in several batches.
+            versions.add(record(key("k" + i % 50).get(), value, i));
+        }
         KeyValueStore<Bytes, byte[]> counts = open("counts");
+        restore(counts, entries);
         WindowStore<Bytes, byte[]> windows = open(WINDOWS);
-        checkGivesUp(counts::all);
-        checkGivesUp(windows::all);
-        assertThrows(TaskCorruptedException.class, () -> counts.put(key("new"), new byte[] {1}));
-        assertThrows(TaskCorruptedException.class, () -> windows.put(key("new"), new byte[] {1}, 0));
+        restore(windows, starts);
+        HedgerowVersionedStore old = open(new HedgerowVersionedStore("old", 60_000, 60_000), TASK);
+        restore(old, versions);
+        for (int i = 0; i < count; i++) {
+            byte[] value = entries.get(i).value();
+            assertArrayEquals(value, counts.get(key("k" + i)), "k" + i);
+            assertArrayEquals(value, windows.fetch(key("k" + i), i), "window of k" + i);
+            assertArrayEquals(value, old.get(key("k" + i % 50), i).value(), "version " + i);
+        }
         counts.close();
         windows.close();
-        checkRestores();
-    }
-
-    private static void checkGivesUp(Supplier<KeyValueIterator<?, byte[]>> read) {
-        TaskCorruptedException e =
-                assertThrows(
-                        TaskCorruptedException.class,
-                        () -> {
-                            try (KeyValueIterator<?, byte[]> all = read.get()) {
-                                all.forEachRemaining(it -> {});
-                            }
-                        });
-        assertEquals(Set.of(TASK), e.corruptedTasks());
-    }
-
-    /** A database that cannot be opened, or whose offsets are damaged, is kept beside a new one. */
-    @ParameterizedTest
-    @ValueSource(strings = {"MANIFEST", ".log", ".table"})
-    void aDamagedDatabaseEndsInARestore(String file) throws IOException {
-        fill();
-        if (file.equals(".table")) {
-            flush();
-        }
-        List<Path> damaged = damage(1, file);
-        checkRestores();
-        try (Stream<Path> beside = Files.list(state)) {
-            List<Path> aside =
-                    beside.filter(it -> it.toString().contains(".hedgerow-shop.damaged-"))
-                            .collect(Collectors.toList());
-            assertEquals(1, aside.size(), aside.toString());
-            for (Path it : damaged) {
-                assertTrue(Files.exists(aside.get(0).resolve(database().relativize(it))), it.toString());
-            }
-        }
-    }
-
-    /** A machine that crashed may have an empty file of an identity. */
-    @Test
-    void anEmptyIdentityEndsInARestore() throws IOException {
-        fill();
-        Files.write(state.resolve("shop/0_1/hedgerow/counts"), new byte[0]);
-        Files.write(state.resolve("shop/0_1/hedgerow/windows"), new byte[] {(byte) 0xff, 7});
-        checkRestores();
-    }
-
-    /** Changes bytes of every file of at least a size whose name has an end. */
-    private List<Path> damage(long bytesMin, String end) throws IOException {
-        List<Path> damaged = new ArrayList<>();
-        try (Stream<Path> files = Files.walk(database())) {
-            for (Path file : (Iterable<Path>) files.filter(Files::isRegularFile)::iterator) {
-                if (file.toString().endsWith(end) && Files.size(file) >= bytesMin) {
-                    byte[] bytes = Files.readAllBytes(file);
-                    for (int i = Math.min(100, bytes.length / 4); i < bytes.length / 2; i += 100) {
-                        bytes[i] ^= 0x55;
-                    }
-                    Files.write(file, bytes);
-                    damaged.add(file);
-                }
-            }
-        }
-        assertFalse(damaged.isEmpty(), "there should be a file");
-        return damaged;
+        old.close();
     }
 
     @Test
@@ -429,5 +394,41 @@ class StoreTest {
         store.close();
         assertThrows(InvalidStateStoreException.class, left::hasNext);
         assertThrows(InvalidStateStoreException.class, () -> store.get(key("a")));
+    }
+
+    /** A query of another thread may make one while the store is being closed. */
+    @Test
+    void anIteratorOfAClosedStoreIsClosed() throws IOException {
+        HedgerowStore store = (HedgerowStore) open("counts");
+        try (SharedHedgerow db = SharedHedgerow.open(database(), new Options())) {
+            String name = store.keyspaces().iterator().next().name();
+            EntryIterator entries = db.database().keyspace(name).iterate(KeyRange.all());
+            store.close();
+            assertThrows(
+                    InvalidStateStoreException.class, () -> new StoreIterator(store, entries));
+            assertThrows(IllegalStateException.class, entries::hasNext);
+            assertThrows(
+                    InvalidStateStoreException.class,
+                    () -> new SegmentIterator(store, List.<Keyspace>of().iterator(), null, null));
+        }
+    }
+
+    /** A store for results of closed windows found none that ends behind the time. */
+    @Test
+    void sessionsAreFoundByTheirStart() throws IOException {
+        for (boolean byTime : new boolean[] {false, true}) {
+            SessionStore<Bytes, byte[]> store =
+                    open(new SessionSupplier("sessions-" + byTime, Duration.ofHours(1), byTime));
+            store.put(new Windowed<>(key("a"), new SessionWindow(50, 200)), new byte[] {1});
+            store.put(new Windowed<>(key("b"), new SessionWindow(60, 70)), new byte[] {2});
+            store.put(new Windowed<>(key("c"), new SessionWindow(101, 102)), new byte[] {3});
+            Set<Bytes> found = new HashSet<>();
+            try (KeyValueIterator<Windowed<Bytes>, byte[]> sessions =
+                    store.findSessions((Bytes) null, null, 0L, 100L)) {
+                sessions.forEachRemaining(it -> found.add(it.key.key()));
+            }
+            assertEquals(Set.of(key("a"), key("b")), found, "by time: " + byTime);
+            store.close();
+        }
     }
 }

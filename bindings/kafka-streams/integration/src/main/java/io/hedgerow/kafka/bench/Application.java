@@ -152,9 +152,11 @@ public final class Application {
         // A busy machine may take its time.
         config.put(StreamsConfig.producerPrefix("request.timeout.ms"), 300_000);
         config.put(StreamsConfig.producerPrefix("delivery.timeout.ms"), 600_000);
-        // A member that comes back under its name gets its partitions at once. Otherwise a restart
-        // waits for the session of the killed one to end.
-        config.put(StreamsConfig.mainConsumerPrefix("group.instance.id"), "bench");
+        if (settings.isOn("static_member")) {
+            // A member that comes back under its name gets its partitions at once. Otherwise a restart
+            // waits for the session of the killed one to end.
+            config.put(StreamsConfig.mainConsumerPrefix("group.instance.id"), "bench");
+        }
         engine.configure(config, settings.number("budget_mib") << 20, settings.text("design"));
         if (settings.isOn("timed_commits")) {
             TimedCommits.suppliers = engine.suppliers.getConstructor().newInstance();

@@ -30,6 +30,7 @@ enum Part {
                     "commit_ms=1000",
                     "record_cache_mib=0",
                     "stream_threads=1",
+                    "static_member=1",
                     "changelog=1",
                     "design=",
                     "timed_commits=0");

@@ -43,32 +43,45 @@ final class Run {
         updates = settings.number("updates");
     }
 
-    /** Measures it, and leaves nothing behind. The row says so if the application failed. */
-    Map<String, Object> measure() throws IOException, ExecutionException, InterruptedException {
+    /**
+     * Measures it, and leaves nothing behind. A run that fails keeps its row, which says why, and does
+     * not end the others.
+     */
+    Map<String, Object> measure() throws IOException, InterruptedException {
         row.put("load_before", Machine.load());
-        admin.createTopics(List.of(new NewTopic(id, (int) settings.number("partitions"), (short) 1)))
-                .all().get();
-        input.load(id, keys, (int) settings.number("value_bytes"));
         long limit = settings.number("limit_mib") << 20;
         Group group = limit == 0 ? null : Group.create(limit);
-        Child child = new Child(children, settings, group);
+        Child child = null;
         try {
+            NewTopic topic = new NewTopic(id, (int) settings.number("partitions"), (short) 1);
+            admin.createTopics(List.of(topic)).all().get();
+            input.load(id, keys, (int) settings.number("value_bytes"));
+            child = new Child(children, settings, group);
             if (settings.text("workload").equals(Part.RESTART.label())) {
                 child = restart(child, group);
             } else {
                 steady(child);
             }
-        } catch (IOException | IllegalStateException e) {
-            row.put("failed", e.getMessage());
-        } finally {
+        } catch (IOException | ExecutionException | RuntimeException e) {
+            fail(e);
+        }
+        if (child != null) {
             child.kill();
+        }
+        try {
             if (group != null) {
                 group.close();
             }
             remove();
+        } catch (IOException | ExecutionException | RuntimeException e) {
+            fail(e);
         }
         row.put("load_after", Machine.load());
         return row;
+    }
+
+    private void fail(Exception e) {
+        row.putIfAbsent("failed", e.toString());
     }
 
     /** Kills the application when it has processed some records behind its last commit. */
@@ -94,8 +107,9 @@ final class Run {
             }
             committed(keys + updates);
             check(again, true);
-        } catch (IOException | IllegalStateException e) {
-            row.put("failed", e.getMessage());
+        } catch (IOException | ExecutionException | RuntimeException e) {
+            // The caller kills the new one.
+            fail(e);
         }
         return again;
     }

@@ -16,7 +16,10 @@ public final class Broker {
         Path address = Path.of(arguments[0]);
         EmbeddedKafkaCluster cluster = new EmbeddedKafkaCluster(1);
         cluster.start();
-        for (String topic : new String[] {Instance.ORDERS, Instance.SUMS, Instance.WINDOWS}) {
+        for (String topic :
+                new String[] {
+                    Instance.ORDERS, Instance.PAYMENTS, Instance.SUMS, Instance.WINDOWS
+                }) {
             cluster.createTopic(topic, PARTITIONS, 1);
         }
         cluster.createTopic(

@@ -72,6 +72,12 @@ final class Fleet implements AutoCloseable {
         instances.get(index).destroyForcibly().waitFor();
     }
 
+    /** Stops an instance, as a service manager does, and waits until it has closed its stores. */
+    void stop(int index) throws InterruptedException {
+        instances.get(index).destroy();
+        instances.get(index).waitFor();
+    }
+
     /** The state of an instance, and the records that it has restored since it was started. */
     String state(int index) throws IOException {
         Path state = directory(index).resolve("state");

@@ -34,7 +34,8 @@ public final class FullDisk {
             for (int i = 0; i < INSTANCES; i++) {
                 fleet.start(i);
             }
-            Orders orders = new Orders(fleet.address, CUSTOMERS, PER_SECOND, Long.MAX_VALUE);
+            Orders orders =
+                    new Orders(fleet.address, CUSTOMERS, PER_SECOND, Long.MAX_VALUE, false);
             orders.start();
             System.out.println("begin: " + fleet.waitUntilRunning(RUNNING_AFTER_MAX));
             Path ballast = fleet.directory(0).resolve("state-dir").resolve("ballast");

@@ -13,6 +13,7 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
@@ -24,11 +25,12 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.WindowStore;
 
 /**
- * An instance of an application: orders of customers are joined with the customers' names, summed up,
- * and counted by windows. A small page shows what its stores have.
+ * An instance of an application: orders of customers are summed up, counted by windows, and joined
+ * with the customers' names and with payments. A small page shows what its stores have.
  */
 public final class Instance {
     static final String ORDERS = "orders";
+    static final String PAYMENTS = "payments";
     static final String CUSTOMERS = "customers";
     static final String SUMS = "sums";
     static final String WINDOWS = "windows";
@@ -38,6 +40,8 @@ public final class Instance {
      * then would be counted from 1.
      */
     private static final Duration RETENTION = Duration.ofHours(1);
+    /** The time between an order and its payment. */
+    private static final Duration PAID_WITHIN = Duration.ofSeconds(5);
 
     private Instance() {}
 
@@ -72,6 +76,8 @@ public final class Instance {
         config.put(StreamsConfig.APPLICATION_SERVER_CONFIG, "localhost:" + port);
         config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, guarantee);
         config.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, 1);
+        // An instance that comes back gets its tasks within a minute, in place of ten.
+        config.put(StreamsConfig.PROBING_REBALANCE_INTERVAL_MS_CONFIG, 60_000L);
         config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 200);
         // So that stores get every write, also those behind the last commit when a process dies.
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
@@ -92,8 +98,17 @@ public final class Instance {
                         CUSTOMERS,
                         Consumed.with(Serdes.String(), Serdes.String()),
                         Materialized.as("names"));
-        KGroupedStream<String, Long> byCustomer =
-                orders.leftJoin(customers, (amount, name) -> amount).groupByKey();
+        orders.leftJoin(customers, (amount, name) -> amount + " for " + name)
+                .toTable(
+                        Materialized.<String, String, KeyValueStore<Bytes, byte[]>>as("latest")
+                                .withValueSerde(Serdes.String()));
+        orders.join(
+                        builder.<String, Long>stream(PAYMENTS),
+                        (ordered, paid) -> ordered.equals(paid) ? paid : 0L,
+                        JoinWindows.ofTimeDifferenceWithNoGrace(PAID_WITHIN))
+                .groupByKey()
+                .reduce(Long::sum, Materialized.as("paid"));
+        KGroupedStream<String, Long> byCustomer = orders.groupByKey();
         byCustomer
                 .reduce(Long::sum, Materialized.<String, Long, KeyValueStore<Bytes, byte[]>>as("sums"))
                 .toStream()

@@ -26,7 +26,8 @@ public final class KillTest {
             for (int i = 0; i < INSTANCES; i++) {
                 fleet.start(i);
             }
-            Orders orders = new Orders(fleet.address, CUSTOMERS, PER_SECOND, Long.MAX_VALUE);
+            Orders orders =
+                    new Orders(fleet.address, CUSTOMERS, PER_SECOND, Long.MAX_VALUE, false);
             orders.start();
             Random random = new Random(31);
             for (int kill = 1; kill <= kills; kill++) {

@@ -14,20 +14,26 @@ final class Orders extends Thread {
     private final int customers;
     private final int perSecond;
     private final long count;
+    private final boolean paid;
     private final Random random = new Random(1);
     private volatile boolean ended;
     private long sent;
     final Map<String, Long> sums = new ConcurrentHashMap<>();
     final Map<String, Long> windows = new ConcurrentHashMap<>();
 
-    /** Orders at a rate, until their number is reached. */
-    Orders(String address, int customers, int perSecond, long count) {
+    /**
+     * Orders at a rate, until their number is reached.
+     *
+     * @param paid true to send a payment with each order
+     */
+    Orders(String address, int customers, int perSecond, long count, boolean paid) {
         super("orders");
         setDaemon(true);
         this.address = address;
         this.customers = customers;
         this.perSecond = perSecond;
         this.count = count;
+        this.paid = paid;
     }
 
     static Map<String, Object> config(String address) {
@@ -62,6 +68,9 @@ final class Orders extends Thread {
         long window = now - now % Instance.WINDOW.toMillis();
         windows.merge(customer + "@" + window, 1L, Long::sum);
         producer.send(new ProducerRecord<>(Instance.ORDERS, null, now, customer, amount));
+        if (paid) {
+            producer.send(new ProducerRecord<>(Instance.PAYMENTS, null, now, customer, amount));
+        }
     }
 
     /** The number of orders that are sent; all of them, once it has ended. */

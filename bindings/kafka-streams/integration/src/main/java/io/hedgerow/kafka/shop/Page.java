@@ -20,8 +20,8 @@ import org.apache.kafka.streams.state.ReadOnlyWindowStore;
 import org.apache.kafka.streams.state.WindowStoreIterator;
 
 /**
- * A page over interactive queries: {@code /} has the sums of the partitions of this instance, {@code
- * /customer?NAME} one customer with its windows, from whichever instance has it.
+ * A page over interactive queries: {@code /} has the customers of the partitions of this instance,
+ * {@code /customer?NAME} one customer with its windows, from whichever instance has it.
  */
 final class Page {
     private final KafkaStreams streams;
@@ -63,19 +63,26 @@ final class Page {
     }
 
     private String sums() {
-        ReadOnlyKeyValueStore<String, Long> sums =
-                streams.store(
-                        StoreQueryParameters.fromNameAndType(
-                                "sums", QueryableStoreTypes.<String, Long>keyValueStore()));
-        StringBuilder rows = new StringBuilder("<table><tr><th>customer<th>sum");
+        ReadOnlyKeyValueStore<String, Long> sums = store("sums");
+        ReadOnlyKeyValueStore<String, Long> paid = store("paid");
+        ReadOnlyKeyValueStore<String, String> latest = store("latest");
+        StringBuilder rows = new StringBuilder("<table><tr><th>customer<th>sum<th>paid<th>latest");
         try (KeyValueIterator<String, Long> all = sums.all()) {
             for (int i = 0; i < 100 && all.hasNext(); i++) {
                 var row = all.next();
                 rows.append("<tr><td><a href='/customer?").append(escape(row.key)).append("'>");
                 rows.append(escape(row.key)).append("</a><td>").append(row.value);
+                rows.append("<td>").append(paid.get(row.key));
+                rows.append("<td>").append(escape(String.valueOf(latest.get(row.key))));
             }
         }
         return rows.append("</table>").toString();
+    }
+
+    private <V> ReadOnlyKeyValueStore<String, V> store(String name) {
+        return streams.store(
+                StoreQueryParameters.fromNameAndType(
+                        name, QueryableStoreTypes.<String, V>keyValueStore()));
     }
 
     /** A customer's page; null if another instance has it, to which the browser is sent. */

@@ -63,7 +63,11 @@ final class Results {
                 "%s: %d expected, %d wrong, %d more than sent%n",
                 topic, expected.size(), wrong.size(), more);
         wrong.entrySet().stream().limit(5).forEach(it -> System.out.println("  " + it));
-        return wrong.isEmpty();
+        boolean allKnown = !exact || found.size() == expected.size();
+        if (!allKnown) {
+            System.out.println("  " + found.size() + " found, also of keys that nobody sent");
+        }
+        return wrong.isEmpty() && allKnown;
     }
 
     private static Map<String, String> wrong(

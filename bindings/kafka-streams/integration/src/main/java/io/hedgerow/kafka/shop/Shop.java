@@ -26,7 +26,7 @@ public final class Shop {
                 names.send(new ProducerRecord<>(Instance.CUSTOMERS, "customer-" + i, "Name " + i));
             }
         }
-        new Orders(fleet.address, CUSTOMERS, 20, Long.MAX_VALUE).start();
+        new Orders(fleet.address, CUSTOMERS, 20, Long.MAX_VALUE, true).start();
         for (int i = 0; i < INSTANCES; i++) {
             int index = i;
             new Thread(() -> keep(fleet, index)).start();
