@@ -2,6 +2,7 @@
 //! without asking.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -104,6 +105,11 @@ impl Client {
     pub(crate) fn is_subscribed(&self) -> bool {
         let is_some = |count: &AtomicUsize| count.load(Ordering::Relaxed) > 0;
         self.subscriptions.iter().any(is_some)
+    }
+
+    /// Returns true if the client is there to be told things, so that its silence means nothing.
+    pub(crate) fn listens(&self) -> bool {
+        self.is_subscribed() || self.is_monitor.load(Ordering::Relaxed)
     }
 
     /// The flags of CLIENT LIST.
@@ -249,7 +255,7 @@ impl Clients {
     pub(crate) fn monitor(&self, db: usize, address: &str, args: &[&[u8]]) {
         let micros = clock::unix_micros();
         let words = without_passwords(args).into_iter();
-        let quoted = words.map(|it| format!("\"{}\"", it.escape_ascii()));
+        let quoted = words.map(quoted);
         let quoted: Vec<String> = quoted.collect();
         let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
         let line = format!("{seconds}.{rest:06} [{db} {address}] {}", quoted.join(" "));
@@ -259,5 +265,38 @@ impl Clients {
                 client.send(&line);
             }
         }
+    }
+}
+
+/// A word between double quotes, as Redis shows it: `'` is itself.
+fn quoted(word: &[u8]) -> String {
+    let mut text = String::with_capacity(word.len() + 2);
+    text.push('"');
+    for byte in word {
+        match byte {
+            b'\\' | b'"' => text.extend(['\\', char::from(*byte)]),
+            b'\n' => text.push_str("\\n"),
+            b'\r' => text.push_str("\\r"),
+            b'\t' => text.push_str("\\t"),
+            7 => text.push_str("\\a"),
+            8 => text.push_str("\\b"),
+            b' '..=b'~' => text.push(char::from(*byte)),
+            // Writing to a string does not fail.
+            other => drop(write!(text, "\\x{other:02x}")),
+        }
+    }
+    text.push('"');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_are_quoted_as_redis_quotes_them() {
+        let word = b"it's \"a\\b\"\r\n\t\x07\x08\0\x7f\xff~";
+        let expected = r#""it's \"a\\b\"\r\n\t\a\b\x00\x7f\xff~""#;
+        assert_eq!(quoted(word), expected);
     }
 }

@@ -13,7 +13,7 @@ use crate::client::lock;
 use crate::clock;
 use crate::commands::{
     ADMIN, ALL_KEYS, Args, BLOCKING, Command, NO_AUTH, NO_MULTI, PUBSUB, Run, Special, WRITE, find,
-    index_of,
+    find_again, index_of,
 };
 use crate::exclusion::Excluding;
 use crate::execute::{Call, Caller};
@@ -23,11 +23,6 @@ use crate::session::{Queued, Replies, Session};
 use crate::store::Effects;
 use crate::stream::{READ_BYTES, Stream};
 
-/// The bounds of what a client sends before it has given the password.
-const UNKNOWN_LIMITS: Limits = Limits {
-    argument_bytes: 16 << 10,
-    arguments: 10,
-};
 /// The commands that are run together.
 const CALLS_MAX: usize = 128;
 /// The bytes of replies above which they are written before more commands are run.
@@ -49,6 +44,7 @@ pub(crate) async fn serve(server: Arc<Server>, mut stream: Stream) {
         parser: Parser::default(),
         input: Vec::new(),
         output: Vec::new(),
+        held: 0,
         excluding: None,
     };
     // The other side is gone, or has sent what is no request; there is nobody to tell.
@@ -65,7 +61,9 @@ struct Connection {
     input: Vec<u8>,
     /// Bytes that are to be written.
     output: Vec<u8>,
-    /// The bytes of what waits: input, output and queued commands.
+    /// The bytes of requests that are executed, and of replies that are not in the output yet.
+    held: usize,
+    /// The bytes of what waits: input, output, queued commands, and what is held.
     counted: Counted,
     /// The exclusion of others by a transaction, and the changes that they are told of behind it.
     /// In a box: a connection that waits has none.
@@ -133,7 +131,7 @@ impl Connection {
     /// Counts what waits for the client or because of it, and output that it does not take at once.
     /// Fails if all together is too much.
     fn count(&mut self, output_bytes: usize) -> io::Result<()> {
-        let bytes = self.input.capacity() + output_bytes + self.session.queued_bytes;
+        let bytes = self.input.capacity() + output_bytes + self.session.queued_bytes + self.held;
         match self.counted.set(bytes) {
             true => Ok(()),
             false => Err(io::ErrorKind::OutOfMemory.into()),
@@ -142,9 +140,10 @@ impl Connection {
 
     async fn execute_input(&mut self, stream: &mut Stream) -> io::Result<()> {
         let input = std::mem::take(&mut self.input);
+        self.held = input.capacity();
         let limits = match self.session.is_authenticated {
             true => self.session.server.config.limits(),
-            false => UNKNOWN_LIMITS,
+            false => Limits::UNAUTHENTICATED,
         };
         let (mut requests, mut failure) = (Vec::new(), None);
         loop {
@@ -158,14 +157,21 @@ impl Connection {
             }
         }
         *lock(&self.session.client.last_used) = clock::now();
-        let words: Vec<Vec<&[u8]>> = requests.iter().map(|it| it.words(&input)).collect();
-        self.execute(stream, &words).await?;
+        let (mut words, mut places) = (Vec::with_capacity(4 * requests.len()), Vec::new());
+        for request in &requests {
+            let begin = words.len();
+            request.add_words(&input, &mut words);
+            places.push(begin..words.len());
+        }
+        let of_each = places.iter().map(|it| &words[it.clone()]);
+        self.execute(stream, of_each).await?;
         if let Some(failure) = failure {
             let text = format!("ERR Protocol error: {}", failure.0);
             error(text).write(&mut self.output, self.session.resp3);
             self.session.ends = true;
             return Ok(());
         }
+        self.held = 0;
         self.keep_rest(input);
         self.count(0)?;
         if self.input.len() > self.session.server.config.query_bytes_max() {
@@ -180,14 +186,16 @@ impl Connection {
         if parsed == input.len() {
             return;
         }
-        if parsed > 0 {
-            input.drain(..parsed);
-        }
+        input.drain(..parsed);
         self.input = input;
     }
 
     /// Executes requests in their order.
-    async fn execute(&mut self, stream: &mut Stream, requests: &[Vec<&[u8]>]) -> io::Result<()> {
+    async fn execute<'a>(
+        &mut self,
+        stream: &mut Stream,
+        requests: impl Iterator<Item = Args<'a>>,
+    ) -> io::Result<()> {
         let mut calls: Vec<Call<'_>> = Vec::new();
         for args in requests {
             if self.session.ends || self.session.client.is_killed() {
@@ -221,7 +229,8 @@ impl Connection {
                     self.run_calls(stream, &mut calls).await?;
                     let reply = match other {
                         Ok(command) => {
-                            let reply = self.run_alone(stream, command, args).await?;
+                            // On the heap, so that there is less of it for commands of data.
+                            let reply = Box::pin(self.run_alone(stream, command, args)).await?;
                             if command.name != "client" && self.session.queue.is_none() {
                                 self.session.set_caching(false);
                             }
@@ -229,7 +238,7 @@ impl Connection {
                         }
                         Err(reply) => reply,
                     };
-                    self.send(stream, &reply).await?;
+                    self.send(stream, &[reply]).await?;
                 }
             }
             if self.output.len() > REPLY_BYTES_MAX {
@@ -246,14 +255,22 @@ impl Connection {
         pause.is_on(false) && find(args[0]).is_some_and(|it| pause.stops(&self.session, it))
     }
 
-    /// Adds a reply to the output. A large one is alone there: both may be as large as is allowed.
-    async fn send(&mut self, stream: &mut Stream, reply: &Reply) -> io::Result<()> {
-        let bytes = reply.bytes();
-        if bytes > REPLY_BYTES_MAX {
-            self.write(stream).await?;
-            self.output.reserve_exact(bytes);
+    /// Adds replies to the output. A large one is alone there: both may be as large as is allowed.
+    async fn send(&mut self, stream: &mut Stream, replies: &[Reply]) -> io::Result<()> {
+        let held: usize = replies.iter().map(Reply::memory_bytes).sum();
+        self.held += held;
+        let small = replies.iter().map(Reply::bytes);
+        let small = small.filter(|it| *it <= REPLY_BYTES_MAX);
+        self.output.reserve(small.sum());
+        for reply in replies {
+            let bytes = reply.bytes();
+            if bytes > REPLY_BYTES_MAX {
+                self.write(stream).await?;
+                self.output.reserve_exact(bytes);
+            }
+            self.reply(reply);
         }
-        self.reply(reply);
+        self.held -= held;
         Ok(())
     }
 
@@ -271,7 +288,8 @@ impl Connection {
     /// The command of a request, if the client may run it now.
     fn admit(&mut self, args: Args<'_>) -> Result<&'static Command, Reply> {
         let session = &mut self.session;
-        let command = find(args[0]).ok_or_else(|| unknown(args));
+        let last = session.client.last_command.load(Ordering::Relaxed);
+        let command = find_again(last, args[0]).ok_or_else(|| unknown(args));
         let checked = command.and_then(|command| {
             check(session, command, args)?;
             Ok(command)
@@ -318,19 +336,19 @@ impl Connection {
     ) -> io::Result<()> {
         let mut done = 0;
         while done < calls.len() {
-            let server = self.session.server.clone();
-            let outcome = server.run(self.caller(), &calls[done..]).await;
+            let server = &self.session.server;
+            let mut outcome = server.run(self.caller(), &calls[done..]).await;
             done += outcome.replies.len();
             self.session.set_caching(false);
             self.session.select(outcome.db);
             self.session.has_written |= outcome.wrote;
+            let server = &self.session.server;
             server.announce(outcome.effects).await;
-            let synced = server.make_durable(outcome.wrote).await;
-            for reply in &outcome.replies {
-                server.note_error(reply);
-                let reply = synced.as_ref().err().unwrap_or(reply);
-                self.send(stream, reply).await?;
+            outcome.replies.iter().for_each(|it| server.note_error(it));
+            if let Err(error) = server.make_durable(outcome.wrote).await {
+                outcome.replies.fill(error);
             }
+            self.send(stream, &outcome.replies).await?;
             drop(outcome.replies);
             if self.output.len() > REPLY_BYTES_MAX {
                 self.write(stream).await?;
@@ -377,13 +395,13 @@ impl Connection {
             Run::Data(_) => return self.run_waiting(stream, command, args).await,
         };
         let call = Call { command, args };
-        let address = self.session.client.address.clone();
         let took = match command.run {
             // The time in which they wait for others does not count.
             Run::Connection(Special::Wait | Special::WaitAof | Special::Sync) => Duration::ZERO,
             _ => began.elapsed(),
         };
-        self.session.server.count(&call, &reply, took, &address);
+        let session = &self.session;
+        session.server.count(&call, &reply, took, &session.client);
         self.session.server.note_error(&reply);
         Ok(reply)
     }
@@ -418,8 +436,7 @@ impl Connection {
         self.session.has_written |= command.has(WRITE);
         server.note_error(&reply);
         if reply.is_error() {
-            let counters = &server.counters[index_of(command)];
-            counters.failed.fetch_add(1, Ordering::Relaxed);
+            server.counters.note_failure(command);
         }
         Ok(reply)
     }
@@ -463,8 +480,8 @@ fn check(session: &mut Session, command: &Command, args: Args<'_>) -> Result<(),
     if session.queue.is_some() && command.has(NO_MULTI) {
         return Err(error("ERR Command not allowed inside a transaction"));
     }
-    let always = ["ping", "quit", "reset"].contains(&command.name);
-    if session.is_subscribed() && !session.resp3 && !command.has(PUBSUB) && !always {
+    let is_always = || ["ping", "quit", "reset"].contains(&command.name);
+    if session.is_subscribed() && !session.resp3 && !command.has(PUBSUB) && !is_always() {
         return Err(error(format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
              are allowed in this context",

@@ -6,8 +6,8 @@
 //! committed; the commands behind it are run only to learn what they will need, and undone. Then
 //! all pages are read together, with no lock held, and the next attempt begins at that command.
 //!
-//! Cost of an attempt without the device: a snapshot, the searches in memory, and one record of
-//! the log if anything was written.
+//! Cost of an attempt without the device: the searches in memory, and one record of the log if
+//! anything was written. A snapshot if it only reads and a command reads several entries.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use hedgerow::Keyspace;
 use crate::acl::{Denied, Refusal};
 use crate::client::{Client, lock};
 use crate::clock;
-use crate::commands::{ALL_KEYS, Args, Command, NO_SCRIPT, READ, Run, WRITE, index_of};
+use crate::commands::{ALL_KEYS, Args, Command, NO_SCRIPT, READ, Run, WRITE};
 use crate::connection::REPLY_BYTES_MAX;
 use crate::pubsub::Kind;
 use crate::resp::Reply;
@@ -37,6 +37,12 @@ const ROUNDS_MAX: u32 = 3;
 pub(crate) struct Call<'a> {
     pub(crate) command: &'static Command,
     pub(crate) args: Args<'a>,
+}
+
+impl Call<'_> {
+    fn reads_once(&self) -> bool {
+        self.command.reads_once(self.args)
+    }
 }
 
 /// The view of a connection that commands depend on.
@@ -69,13 +75,25 @@ pub(crate) struct Outcome {
     pub(crate) refused: bool,
 }
 
-/// The locks that an attempt takes.
+/// The manner in which an attempt is made.
 #[derive(Clone, Copy)]
-struct Holding {
-    /// All, not only those of the keys.
+struct Manner {
+    mode: Mode,
+    /// It takes all locks, not only those of its keys.
     all_keys: bool,
-    /// It waits a little: an attempt before has found one taken.
+    /// It waits a little for a lock: an attempt before has found one taken.
     waits: bool,
+    /// It takes a snapshot, whatever the table says of its commands.
+    pins: bool,
+}
+
+impl Manner {
+    const FIRST: Manner = Manner {
+        mode: Mode::Memory,
+        all_keys: false,
+        waits: false,
+        pins: false,
+    };
 }
 
 /// The next step after an attempt.
@@ -87,6 +105,8 @@ enum Next {
     Database(usize),
     /// All keys have to be held.
     AllKeys,
+    /// A command reads several entries.
+    Snapshot,
     Refused,
 }
 
@@ -101,25 +121,22 @@ impl Server {
             wrote: false,
             refused: false,
         };
-        let (mut mode, mut rounds, mut busy, mut all_keys) = (Mode::Memory, 0, 0, false);
+        let (mut manner, mut rounds, mut busy) = (Manner::FIRST, 0, 0);
         while !is_over(&outcome.replies, calls.len(), caller) {
             let before = outcome.replies.len();
             let caller = Caller {
                 db: outcome.db,
                 ..caller
             };
-            let left = &calls[before..];
-            let holding = Holding {
-                all_keys,
-                waits: busy > 0,
-            };
-            let mut attempt = || self.attempt(caller, left, (mode, holding), &mut outcome);
-            let next = match mode {
+            manner.waits = busy > 0;
+            let part = part(&calls[before..], manner.mode, caller);
+            let mut attempt = || self.attempt(caller, part, manner, &mut outcome);
+            let next = match manner.mode {
                 Mode::Memory => attempt(),
-                Mode::Device => tokio::task::block_in_place(attempt),
+                Mode::Device => self.in_turn(caller.excludes, attempt).await,
             };
             if outcome.replies.len() > before {
-                (mode, rounds, all_keys) = (Mode::Memory, 0, false);
+                (manner, rounds) = (Manner::FIRST, 0);
             }
             match next {
                 Next::Done => {}
@@ -131,9 +148,10 @@ impl Server {
                     busy += 1;
                     back_off(busy).await;
                 }
-                Next::Device => mode = Mode::Device,
-                Next::AllKeys => all_keys = true,
-                Next::Read(_) if rounds >= ROUNDS_MAX => mode = Mode::Device,
+                Next::Device => manner.mode = Mode::Device,
+                Next::AllKeys => manner.all_keys = true,
+                Next::Snapshot => manner.pins = true,
+                Next::Read(_) if rounds >= ROUNDS_MAX => manner.mode = Mode::Device,
                 Next::Read(wanted) => {
                     rounds += 1;
                     read(wanted).await;
@@ -158,14 +176,15 @@ impl Server {
         &self,
         caller: Caller<'_>,
         calls: &[Call<'_>],
-        (mode, holding): (Mode, Holding),
+        manner: Manner,
         outcome: &mut Outcome,
     ) -> Next {
         let epoch = self.exclusion.epoch();
         let databases = self.databases();
         let writes = calls.iter().any(|it| it.command.has(WRITE));
-        let (_guards, held) = if writes || caller.atomic.is_some() {
-            let Some((guards, held)) = self.hold(&databases, caller, (calls, holding)) else {
+        let holds = writes || caller.atomic.is_some();
+        let (_guards, held) = if holds {
+            let Some((guards, held)) = self.hold(&databases, caller, (calls, manner)) else {
                 return Next::Busy;
             };
             (Some(guards), held)
@@ -183,36 +202,56 @@ impl Server {
         // Before the state is looked at: no change between the two is missed.
         let of_scripts = self.remember_reads(caller, calls);
         let listeners = |kind: Kind, channel: &[u8]| self.pubsub.receivers(kind, channel);
-        let mut txn = match Txn::new(&databases, mode, self.now()) {
-            Ok(txn) => txn,
-            Err(error) => {
-                let replies = calls.iter().map(|_| engine_error(&error));
-                outcome.replies.extend(replies);
-                return Next::Done;
-            }
-        };
-        if self.exclusion.epoch() != epoch && !caller.excludes {
+        let mut txn = Txn::of_present(&databases, manner.mode, self.now());
+        let reads_once = !holds && !manner.pins && calls.iter().all(Call::reads_once);
+        self.look(&mut txn, reads_once, holds);
+        let is_excluded = || self.exclusion.epoch() != epoch && !caller.excludes;
+        if is_excluded() {
             return Next::Busy;
         }
         self.prepare(&mut txn, caller, (held, writes));
         txn.listeners = Some(&listeners);
-        let mut replies = Vec::with_capacity(calls.len());
-        let next = self.run_over(&mut txn, caller, calls, &mut replies);
-        if caller.atomic.is_some() && !matches!(next, Next::Done) {
+        let before = outcome.replies.len();
+        let next = self.run_over(&mut txn, caller, calls, &mut outcome.replies);
+        // Without a snapshot they have read until now.
+        let is_late = reads_once && (is_excluded() || !txn.has_present_map());
+        let next = if is_late { Next::Busy } else { next };
+        if is_late || caller.atomic.is_some() && !matches!(next, Next::Done) {
+            outcome.replies.truncate(before);
             return next;
         }
+        self.conclude(txn, caller, (&of_scripts, before), outcome);
+        next
+    }
+
+    /// Chooses the state that an attempt reads.
+    fn look(&self, txn: &mut Txn<'_>, reads_once: bool, holds: bool) {
+        if reads_once {
+            txn.read_once();
+        } else if !holds || self.replication.is_replica() {
+            // The commits of a primary are applied whatever is held.
+            txn.pin();
+        }
+    }
+
+    /// Commits what commands have done. Their replies are those of the outcome from a place on.
+    fn conclude(
+        &self,
+        txn: Txn<'_>,
+        caller: Caller<'_>,
+        (of_scripts, before): (&[&[u8]], usize),
+        outcome: &mut Outcome,
+    ) {
         let (db, wrote) = (txn.db, txn.has_writes());
         match self.commit(txn) {
             Ok(mut effects) => {
-                self.note_committed(caller, &mut effects, &of_scripts);
+                self.note_committed(caller, &mut effects, of_scripts);
                 outcome.effects.append(effects);
                 outcome.db = db;
                 outcome.wrote |= wrote;
             }
-            Err(error) => replies.fill(engine_error(&error)),
+            Err(error) => outcome.replies[before..].fill(engine_error(&error)),
         }
-        outcome.replies.append(&mut replies);
-        next
     }
 
     /// Tells a transaction of its caller, and of those who may want to know of it.
@@ -234,9 +273,11 @@ impl Server {
             self.note_denied(caller, denied, &name);
         }
         let touched = std::mem::take(&mut effects.touched);
-        self.watches.touch(touched.iter());
-        self.changes
-            .fetch_add(touched.len() as u64, Ordering::Relaxed);
+        if touched.len() > 0 {
+            self.watches.touch(touched.iter());
+            self.changes
+                .fetch_add(touched.len() as u64, Ordering::Relaxed);
+        }
         let client = caller.client;
         if !of_scripts.is_empty() && !effects.script_reads {
             let tracker = client.map_or(0, |it| it.remembers.load(Ordering::Relaxed));
@@ -290,8 +331,7 @@ impl Server {
                 continue;
             };
             let looks_ahead = !matches!(next, Next::Done);
-            let wants_much = looks_ahead && txn.wanted.len() >= WANTED_MAX;
-            if wants_much || reply_bytes > reply_bytes_max {
+            if reply_bytes > reply_bytes_max || looks_ahead && txn.wanted.len() >= WANTED_MAX {
                 break;
             }
             txn.begin();
@@ -318,13 +358,14 @@ impl Server {
                         Stop::Device => return Next::Device,
                         Stop::Database(db) => return Next::Database(db),
                         Stop::AllKeys => return Next::AllKeys,
+                        Stop::Snapshot => return Next::Snapshot,
                     }
                 }
             };
             let ended = clock::now();
             // The server's own calls, and further tries of those who wait, have no address.
-            if !caller.address.is_empty() {
-                self.count(call, &reply, ended - began, caller.address);
+            if let Some(client) = caller.client.filter(|_| !caller.address.is_empty()) {
+                self.count(call, &reply, ended - began, client);
             }
             began = ended;
             txn.count_lookups(call.command.has(READ));
@@ -361,10 +402,10 @@ impl Server {
         &'a self,
         databases: &Databases,
         caller: Caller<'_>,
-        (calls, holding): (&[Call<'_>], Holding),
+        (calls, manner): (&[Call<'_>], Manner),
     ) -> Option<(impl Sized + use<'a>, Held)> {
         let is_of_all = |it: &Call<'_>| it.command.has(ALL_KEYS);
-        if holding.all_keys || calls.iter().any(is_of_all) && caller.atomic.is_some() {
+        if manner.all_keys || calls.iter().any(is_of_all) && caller.atomic.is_some() {
             return Some((self.stripes.try_hold_all()?, Held::All));
         }
         let of_key = |key: &[u8]| Stripes::of(databases.hash(key));
@@ -374,7 +415,7 @@ impl Server {
             keys.each(call.args, |key| stripes.push(of_key(key)));
         }
         stripes.extend(caller.watched.iter().map(|(_, key)| of_key(key)));
-        let guards = match holding.waits {
+        let guards = match manner.waits {
             true => self.stripes.hold_soon(&mut stripes),
             false => self.stripes.try_hold(&mut stripes),
         };
@@ -382,11 +423,21 @@ impl Server {
     }
 
     /// Counts a command, and remembers it if it was slow.
-    pub(crate) fn count(&self, call: &Call<'_>, reply: &Reply, took: Duration, address: &str) {
+    pub(crate) fn count(&self, call: &Call<'_>, reply: &Reply, took: Duration, client: &Client) {
         let micros = took.as_micros() as u64;
-        self.counters[index_of(call.command)].note(micros, reply.is_error());
-        self.slow_log.note(micros, call.args, address);
+        self.counters.note(call.command, micros, reply.is_error());
+        self.slow_log.note(micros, call.args, client);
     }
+}
+
+/// The calls of the next attempt. Where commands wait for the device, they do so one by one: those
+/// behind a walk need not, unless they are walks of the same command.
+fn part<'a, 'b>(left: &'a [Call<'b>], mode: Mode, caller: Caller<'_>) -> &'a [Call<'b>] {
+    if mode == Mode::Memory || caller.atomic.is_some() {
+        return left;
+    }
+    let is_same = |it: &&Call<'_>| std::ptr::eq(it.command, left[0].command);
+    &left[..left.iter().take_while(is_same).count()]
 }
 
 /// Returns true if there are all replies, or many bytes, which are to be sent before more are made.

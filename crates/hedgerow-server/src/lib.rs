@@ -24,6 +24,7 @@ mod clock;
 mod cluster;
 mod commands;
 mod connection;
+mod counters;
 mod directories;
 mod exclusion;
 mod execute;
@@ -45,6 +46,7 @@ mod server;
 mod session;
 mod store;
 mod stream;
+mod striped;
 #[cfg(feature = "tls")]
 mod tls;
 mod tracking;

@@ -1,44 +1,30 @@
-//! The keys that commands which only read have found or missed.
-//!
-//! A thread adds to counters that few others add to, once for all commands of an attempt.
+//! The keys that commands which only read have found or missed. A thread adds to them once for all
+//! commands of an attempt.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-const STRIPES: usize = 8;
+use crate::striped::Striped;
 
 /// The numbers of keys that were found, and that were missed.
 pub(crate) type Count = [u64; 2];
 
-/// No two share cache lines that the processor fetches together.
 #[derive(Default)]
-#[repr(align(128))]
-struct Stripe([AtomicU64; 2]);
-
-#[derive(Default)]
-pub(crate) struct Lookups([Stripe; STRIPES]);
+pub(crate) struct Lookups(Striped<[AtomicU64; 2]>);
 
 impl Lookups {
     pub(crate) fn add(&self, count: Count) {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        thread_local! {
-            static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES;
-        }
-        let stripe = &self.0[STRIPE.with(|it| *it)].0;
-        for (total, count) in stripe.iter().zip(count).filter(|it| it.1 > 0) {
+        for (total, count) in self.0.own().iter().zip(count).filter(|it| it.1 > 0) {
             total.fetch_add(count, Ordering::Relaxed);
         }
     }
 
     pub(crate) fn total(&self) -> Count {
-        let sum = |at: usize| {
-            let all = self.0.iter().map(|it| it.0[at].load(Ordering::Relaxed));
-            all.sum::<u64>()
-        };
+        let sum = |at: usize| self.0.all().map(|it| it[at].load(Ordering::Relaxed)).sum();
         [sum(0), sum(1)]
     }
 
     pub(crate) fn reset(&self) {
-        let all = self.0.iter().flat_map(|it| &it.0);
+        let all = self.0.all().flatten();
         all.for_each(|it| it.store(0, Ordering::Relaxed));
     }
 }

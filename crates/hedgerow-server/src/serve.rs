@@ -174,13 +174,11 @@ async fn listen(
     let address = listener.as_ref().map(TcpListener::local_addr);
     let address = address.transpose().map_err(io)?;
     let port = address.map_or(0, |it| it.port());
-    let config = Config::new(options.fsync, &options.password, options.clients_max);
-    config.tell("port", port.to_string());
-    config.tell("bind", options.bind.to_string());
-    config.tell("dir", options.dir.display().to_string());
-    config.set_primary_login(&options.primary_login);
+    let config = configured(options, port);
     let limits = (port, options.memory_budget);
     let mut server = Server::new(db, (options.dir.clone(), builder), limits, (config, acl))?;
+    let buffer_bytes = server.buffers.bytes_max().to_string();
+    server.config.tell("maxmemory-clients", buffer_bytes);
     load_cluster(&mut server, options)?;
     let server = Arc::new(server);
     replication::start(&server, options.replica_of.as_deref()).await?;
@@ -221,6 +219,16 @@ async fn listen(
     end(tasks).await;
     server.end_replication().await;
     Ok((server.db(), server.last.clone()))
+}
+
+/// The parameters at the beginning.
+fn configured(options: &Options, port: u16) -> Config {
+    let config = Config::new(options.fsync, &options.password, options.clients_max);
+    config.tell("port", port.to_string());
+    config.tell("bind", options.bind.to_string());
+    config.tell("dir", options.dir.display().to_string());
+    config.set_primary_login(&options.primary_login);
+    config
 }
 
 async fn end(tasks: Vec<JoinHandle<()>>) {

@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use hedgerow::{Builder, Db, ErrorKind};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::acl::Acl;
 use crate::buffers::Buffers;
 use crate::client::{Client, Clients, lock};
 use crate::clock;
 use crate::cluster::Cluster;
+use crate::commands::Args;
 use crate::commands::config::{Config, Fsync};
 use crate::commands::slow_log::SlowLog;
-use crate::commands::{Args, COMMANDS};
+use crate::counters::CommandCounters;
 use crate::directories::{LOST, is_there};
 use crate::exclusion::Exclusion;
 use crate::lookups::Lookups;
@@ -34,55 +35,19 @@ use crate::watches::Watches;
 
 /// The least bound of the memory for what clients have sent and not read.
 const BUFFER_BYTES_MIN: usize = 64 << 20;
+/// The attempts that run at once where they may wait for the device. Each has a thread, and the
+/// memory of a reply or the 256 MiB of a script. A queue of 32 reads keeps a device busy, and long
+/// scripts gain nothing from more threads than processors. Others go on: SCRIPT KILL among them.
+const ON_DEVICE_MAX: usize = 32;
 /// Scripts may make codes of their own; so many are told apart.
 const ERROR_CODES_MAX: usize = 128;
-
-/// The bounds of the durations that are counted together, in microseconds.
-pub(crate) const DURATION_MICROS: [u64; 16] = [
-    10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000,
-    500_000, 1_000_000,
-];
-
-/// The counters of a command.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) micros: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    /// The calls up to each of [`DURATION_MICROS`], and those beyond.
-    pub(crate) durations: [AtomicU64; DURATION_MICROS.len() + 1],
-}
-
-impl Counters {
-    /// Counts a call. All threads write to these, so what would add nothing is left out.
-    pub(crate) fn note(&self, micros: u64, failed: bool) {
-        let bucket = DURATION_MICROS.partition_point(|it| *it < micros);
-        self.durations[bucket].fetch_add(1, Ordering::Relaxed);
-        if micros > 0 {
-            self.micros.fetch_add(micros, Ordering::Relaxed);
-        }
-        if failed {
-            self.failed.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The number of calls.
-    pub(crate) fn calls(&self) -> u64 {
-        let all = self.durations.iter();
-        all.map(|it| it.load(Ordering::Relaxed)).sum()
-    }
-
-    pub(crate) fn reset(&self) {
-        let all = [&self.micros, &self.failed].into_iter();
-        all.chain(&self.durations)
-            .for_each(|it| it.store(0, Ordering::Relaxed));
-    }
-}
 
 /// See the module.
 pub(crate) struct Server {
     /// A replica exchanges them for those of a copy.
     databases: ArcSwap<Databases>,
     pub(crate) stripes: Stripes,
+    on_device: Semaphore,
     pub(crate) exclusion: Arc<Exclusion>,
     pub(crate) clients: Clients,
     /// The memory for bytes that clients have sent and not read.
@@ -98,7 +63,7 @@ pub(crate) struct Server {
     pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) replication: Replication,
     pub(crate) slow_log: SlowLog,
-    pub(crate) counters: Vec<Counters>,
+    pub(crate) counters: CommandCounters,
     pub(crate) errors: AtomicU64,
     /// The errors by their code. Codes are few: others than those of commands count as `ERR`.
     pub(crate) error_codes: Mutex<BTreeMap<String, u64>>,
@@ -123,10 +88,10 @@ pub(crate) struct Server {
     pub(crate) save_failed: AtomicBool,
     /// The last write or sync of the log has failed.
     pub(crate) log_failed: AtomicBool,
-    /// Something was written since the last sync.
-    unsynced: AtomicBool,
+    /// The number of the engine at the last sync.
+    synced: AtomicU64,
     /// The latest time that was told.
-    now: Mutex<u64>,
+    now: AtomicU64,
     pub(crate) stop: Notify,
     /// The connections that end when the database is closed: those of SHUTDOWN.
     pub(crate) last: Arc<Mutex<Vec<Stream>>>,
@@ -153,6 +118,7 @@ impl Server {
         Ok(Server {
             databases: ArcSwap::from_pointee(databases),
             stripes: Stripes::new(),
+            on_device: Semaphore::new(ON_DEVICE_MAX),
             exclusion: Arc::default(),
             clients: Clients::default(),
             buffers: Buffers::new(buffer_bytes.max(BUFFER_BYTES_MIN)),
@@ -166,7 +132,7 @@ impl Server {
             acl,
             cluster: None,
             replication,
-            counters: COMMANDS.iter().map(|_| Counters::default()).collect(),
+            counters: CommandCounters::default(),
             errors: AtomicU64::new(0),
             error_codes: Mutex::default(),
             connections: AtomicU64::new(0),
@@ -184,8 +150,8 @@ impl Server {
             saving: AtomicBool::new(false),
             save_failed: AtomicBool::new(false),
             log_failed: AtomicBool::new(false),
-            unsynced: AtomicBool::new(false),
-            now: Mutex::new(0),
+            synced: AtomicU64::new(0),
+            now: AtomicU64::new(0),
             stop: Notify::new(),
             last: Arc::default(),
         })
@@ -220,9 +186,12 @@ impl Server {
 
     /// Milliseconds since 1970. Never goes back, so that what has expired stays so.
     pub(crate) fn now(&self) -> u64 {
-        let mut last = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = clock::unix_millis().max(*last);
-        *last
+        let (now, last) = (clock::unix_millis(), self.now.load(Ordering::Relaxed));
+        // All threads read it for each attempt: it is written once in a millisecond.
+        match now > last {
+            true => self.now.fetch_max(now, Ordering::Relaxed).max(now),
+            false => last,
+        }
     }
 
     /// Tells those who listen to changes of keys, as `notify-keyspace-events` says.
@@ -259,25 +228,37 @@ impl Server {
         }
     }
 
+    /// Runs an attempt where it may wait for the device. Few do at once. Nothing is held while it
+    /// waits for its turn, so whoever excludes all others, who is one, does not wait.
+    pub(crate) async fn in_turn<T>(&self, excludes: bool, attempt: impl FnOnce() -> T) -> T {
+        // Nobody closes the semaphore.
+        let _turn = match excludes {
+            true => None,
+            false => self.on_device.acquire().await.ok(),
+        };
+        tokio::task::block_in_place(attempt)
+    }
+
     /// Waits until what was written is as durable as was asked for.
     pub(crate) async fn make_durable(&self, wrote: bool) -> Result<(), Reply> {
-        if !wrote {
-            return Ok(());
-        }
-        if self.config.fsync() == Fsync::Always {
+        if wrote && self.config.fsync() == Fsync::Always {
             let synced = self.sync().await;
             return synced.map_err(|error| engine_error(&error));
         }
-        self.unsynced.store(true, Ordering::Release);
         Ok(())
     }
 
     /// Makes everything durable that was written since the last time.
     pub(crate) async fn sync_if_written(&self) -> hedgerow::Result<()> {
-        if self.config.fsync() == Fsync::Never || !self.unsynced.swap(false, Ordering::AcqRel) {
+        // Everything that was written has one up to this.
+        let number = self.db().snapshot()?.number();
+        let is_synced = self.synced.load(Ordering::Relaxed) == number;
+        if is_synced || self.config.fsync() == Fsync::Never {
             return Ok(());
         }
-        self.sync().await
+        self.sync().await?;
+        self.synced.store(number, Ordering::Relaxed);
+        Ok(())
     }
 
     async fn sync(&self) -> hedgerow::Result<()> {
@@ -308,7 +289,7 @@ impl Server {
 
     /// The number of calls of all commands.
     pub(crate) fn calls(&self) -> u64 {
-        self.counters.iter().map(Counters::calls).sum()
+        self.counters.calls()
     }
 
     /// SAVE and BGSAVE: a checkpoint beside the database, in place of the last one.
@@ -336,7 +317,7 @@ impl Server {
     /// Ends when a client has been silent for longer than the configuration allows.
     pub(crate) async fn idle_too_long(&self, client: &Client) {
         let seconds = self.config.timeout();
-        if seconds == 0 {
+        if seconds == 0 || client.listens() {
             return std::future::pending().await;
         }
         let silent = lock(&client.last_used).elapsed();

@@ -1,6 +1,6 @@
 //! A connection's state between its commands.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,13 +17,6 @@ use crate::tracking::{Mode, Options};
 pub(crate) struct Queued {
     pub(crate) command: &'static Command,
     pub(crate) args: Vec<Vec<u8>>,
-}
-
-/// A key that a transaction depends on.
-pub(crate) struct Watched {
-    pub(crate) key: (usize, Vec<u8>),
-    /// The time of expiry when it was watched, 0 for none; a key that expires later has changed.
-    pub(crate) expires: u64,
 }
 
 /// The tracking of a client.
@@ -62,7 +55,9 @@ pub(crate) struct Session {
     pub(crate) queued_bytes: usize,
     /// A command was refused when it was queued.
     pub(crate) queue_failed: bool,
-    pub(crate) watched: Vec<Watched>,
+    /// The keys that a transaction depends on, each with its time of expiry when it was watched, 0
+    /// for none; a key that expires later has changed.
+    pub(crate) watched: HashMap<(usize, Vec<u8>), u64>,
     pub(crate) tracked: Option<Tracked>,
     /// The wishes about slots that are elsewhere.
     pub(crate) access: Access,
@@ -89,7 +84,7 @@ impl Session {
             queue: None,
             queued_bytes: 0,
             queue_failed: false,
-            watched: Vec::new(),
+            watched: HashMap::new(),
             tracked: None,
             access: Access::default(),
             has_written: false,
@@ -238,8 +233,8 @@ impl Session {
     }
 
     pub(crate) fn unwatch(&mut self) {
-        for watched in self.watched.drain(..) {
-            self.server.watches.remove(&self.client, &watched.key);
+        for key in std::mem::take(&mut self.watched).into_keys() {
+            self.server.watches.remove(&self.client, &key);
         }
         self.client.is_dirty.store(false, Ordering::Release);
     }

@@ -1,6 +1,7 @@
 //! The server as clients see it, over a socket.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod answers;
 mod channels;
 mod client;
 mod fields;
@@ -411,6 +412,42 @@ fn a_pipeline_may_ask_for_more_than_memory() {
     served.end();
 }
 
+/// The bytes that wait for clients or because of them.
+fn waiting_bytes(client: &mut Client) -> usize {
+    let info = client.call("INFO memory").to_string();
+    let (_, rest) = info.split_once("used_memory_clients:").unwrap();
+    rest.lines().next().unwrap().parse().unwrap()
+}
+
+/// A large reply that is made, and waits for small ones before it that its client does not read,
+/// counts with them.
+#[test]
+fn replies_that_wait_for_others_count() {
+    const SMALL_BYTES: usize = 120 << 10;
+    const LARGE_BYTES: usize = 16 << 20;
+    // Nine of them are sent before more are made: the large one is made with the last eight. All
+    // are more than what the system takes for a connection.
+    const SMALL_COUNT: usize = 13 * 9 + 8;
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    client.call(&format!("SET small {}", "s".repeat(SMALL_BYTES)));
+    client.call(&format!("SET large {}", "l".repeat(LARGE_BYTES)));
+    let mut slow = served.client();
+    slow.send_together(&[&["GET small"; SMALL_COUNT][..], &["GET large"]].concat());
+    let mut most = 0;
+    for _ in 0..SMALL_COUNT {
+        assert!(matches!(slow.receive(), Value::Bulk(text) if text.len() == SMALL_BYTES));
+        // The server goes on when it is asked the second time at the latest.
+        (0..2).for_each(|_| most = most.max(waiting_bytes(&mut client)));
+    }
+    assert!(most >= LARGE_BYTES + 8 * SMALL_BYTES, "{most} bytes");
+    assert!(matches!(slow.receive(), Value::Bulk(text) if text.len() == LARGE_BYTES));
+    assert_eq!(slow.call("PING"), Value::status("PONG"));
+    assert!(waiting_bytes(&mut client) < SMALL_BYTES);
+    served.end();
+}
+
 /// Clients that ask for much and read nothing are cut off, and others are served.
 #[test]
 fn slow_readers_do_not_take_the_memory() {
@@ -424,14 +461,9 @@ fn slow_readers_do_not_take_the_memory() {
     for it in &mut slow {
         (0..4).for_each(|_| it.send("GET k"));
     }
-    let waiting = |client: &mut Client| {
-        let info = client.call("INFO memory").to_string();
-        let (_, rest) = info.split_once("used_memory_clients:").unwrap();
-        rest.lines().next().unwrap().parse::<usize>().unwrap()
-    };
     for _ in 0..100 {
         // The bound, and what one client had when it was refused.
-        assert!(waiting(&mut client) < (64 << 20) + 5 * VALUE_BYTES);
+        assert!(waiting_bytes(&mut client) < (64 << 20) + 5 * VALUE_BYTES);
     }
     let gets_all = |it: &mut Client| (0..4).all(|_| it.try_receive().is_some());
     assert!(!slow.iter_mut().all(gets_all));

@@ -13,6 +13,9 @@ use crate::number;
 use crate::resp::{Reply, error};
 use crate::session::{Replies, Session};
 
+/// The bytes of a name that a client gives itself. CLIENT LIST shows those of all.
+const NAME_BYTES_MAX: usize = 64 << 10;
+
 pub(super) fn ping(session: &mut Session, args: Args<'_>) -> Reply {
     match args {
         [_] if session.is_subscribed() && !session.resp3 => Reply::bulks(["pong", ""]),
@@ -83,7 +86,7 @@ pub(super) fn hello(session: &mut Session, args: Args<'_>) -> Reply {
         );
     }
     if let Some(name) = name {
-        if let Err(reply) = check_name(name) {
+        if let Err(reply) = check_name(name, CLIENT_NAMES) {
             return reply;
         }
         lock(&session.client.names).name = String::from_utf8_lossy(name).into_owned();
@@ -108,10 +111,21 @@ pub(super) fn hello(session: &mut Session, args: Args<'_>) -> Reply {
     ])
 }
 
-fn check_name(name: &[u8]) -> Result<(), Reply> {
+const CLIENT_NAMES: &str = "Client names";
+
+/// Checks what a client calls itself, or its library.
+fn check_name(name: &[u8], what: &str) -> Result<(), Reply> {
+    if name.len() > NAME_BYTES_MAX {
+        let found = name.len();
+        return Err(error(format!(
+            "ERR {what} have at most {NAME_BYTES_MAX} bytes, found {found} bytes"
+        )));
+    }
     let is_printable = name.iter().all(|byte| (b'!'..=b'~').contains(byte));
     is_printable.then_some(()).ok_or_else(|| {
-        error("ERR Client names cannot contain spaces, newlines or special characters.")
+        error(format!(
+            "ERR {what} cannot contain spaces, newlines or special characters."
+        ))
     })
 }
 
@@ -127,7 +141,7 @@ pub(super) fn client(session: &mut Session, args: Args<'_>) -> Reply {
                 Reply::bulk(name)
             }
         }
-        (it, 3) if is(it, "SETNAME") => match check_name(args[2]) {
+        (it, 3) if is(it, "SETNAME") => match check_name(args[2], CLIENT_NAMES) {
             Err(reply) => reply,
             Ok(()) => {
                 lock(&own.names).name = String::from_utf8_lossy(args[2]).into_owned();
@@ -199,10 +213,8 @@ fn unpause(session: &Session) -> Reply {
 }
 
 fn set_info(client: &Client, args: Args<'_>) -> Reply {
-    if check_name(args[3]).is_err() {
-        return error(
-            "ERR lib-name and lib-ver cannot contain spaces, newlines or special characters.",
-        );
+    if let Err(reply) = check_name(args[3], "lib-name and lib-ver") {
+        return reply;
     }
     let value = String::from_utf8_lossy(args[3]).into_owned();
     let mut names = lock(&client.names);

@@ -1,5 +1,5 @@
 //! LCS: the longest common subsequence of two strings. Time and memory are the product of their
-//! lengths.
+//! lengths; the length alone takes two rows.
 
 use super::Args;
 use super::arguments::{Options, is};
@@ -69,16 +69,22 @@ pub(super) fn lcs(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         ));
     }
     let (a, b) = (bytes(&entries[0]), bytes(&entries[1]));
-    if a.len().saturating_mul(b.len()) > STRING_BYTES_MAX {
+    let cells = (a.len() + 1).saturating_mul(b.len() + 1);
+    // The length alone takes little memory, and as much time.
+    let bytes = match form.is_length {
+        true => cells,
+        false => cells.saturating_mul(size_of::<u32>()),
+    };
+    if bytes > STRING_BYTES_MAX {
         return Err(Stop::reply(
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));
     }
+    if form.is_length {
+        return Ok(Reply::Integer(i64::from(length(a, b))));
+    }
     let lengths = lengths(a, b);
     let length = i64::from(lengths[lengths.len() - 1]);
-    if form.is_length {
-        return Ok(Reply::Integer(length));
-    }
     let runs = common_runs(a, b, &lengths);
     if form.is_places {
         return Ok(form.places(runs, length));
@@ -86,6 +92,22 @@ pub(super) fn lcs(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let runs = runs.iter().rev();
     let common = runs.flat_map(|(i, _, length)| &a[*i..i + length]);
     Ok(Reply::Bulk(common.copied().collect()))
+}
+
+/// The length of the longest common subsequence.
+fn length(a: &[u8], b: &[u8]) -> u32 {
+    let (long, short) = if a.len() < b.len() { (b, a) } else { (a, b) };
+    let (mut above, mut row) = (vec![0; short.len() + 1], vec![0; short.len() + 1]);
+    for x in long {
+        for (j, y) in short.iter().enumerate() {
+            row[j + 1] = match x == y {
+                true => above[j] + 1,
+                false => above[j + 1].max(row[j]),
+            };
+        }
+        std::mem::swap(&mut above, &mut row);
+    }
+    above[short.len()]
 }
 
 /// The lengths of the longest common subsequences of all beginnings of `a` and `b`: a row for each
@@ -125,4 +147,38 @@ fn common_runs(a: &[u8], b: &[u8], lengths: &[u32]) -> Vec<Run> {
         }
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{length, lengths};
+    use crate::commands::world::World;
+
+    #[test]
+    fn two_rows_find_the_length_of_the_whole_table() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..500 {
+            let mut text = || -> Vec<u8> {
+                let count = random.usize(..20);
+                (0..count).map(|_| random.u8(b'a'..b'd')).collect()
+            };
+            let (a, b) = (text(), text());
+            assert_eq!(Some(&length(&a, &b)), lengths(&a, &b).last());
+        }
+    }
+
+    /// The table of two strings of 8,000 bytes took 256 MiB.
+    #[test]
+    fn the_table_takes_no_more_than_a_value() {
+        let world = World::new();
+        world.run(&format!("SET a {}", "a".repeat(4_200)));
+        world.run(&format!("SET b {}", "ba".repeat(2_100)));
+        let refused = world.run("LCS a b");
+        assert!(refused.contains("exceeds proto-max-bulk-len"), "{refused}");
+        assert_eq!(world.run("LCS a b IDX"), refused);
+        assert_eq!(world.run("LCS a b LEN"), "2100");
+        assert_eq!(world.run("LCS a none"), "");
+        world.run(&format!("SET a {}", "a".repeat(16_000)));
+        assert_eq!(world.run("LCS a b LEN"), refused);
+    }
 }

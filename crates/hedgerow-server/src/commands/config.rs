@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 
 use super::Args;
 use super::arguments::is;
+use super::parameters::{FIXED, ONLY, SHARED, WITHOUT_EFFECT};
 use crate::client::lock;
 use crate::glob;
 use crate::replication::{SETTINGS, Settings, name_of, old_name};
 use crate::resp::{Limits, Reply, error};
 use crate::serve::{ClientCertificates, Tls};
-use crate::server::Counters;
 use crate::session::Session;
 
 /// When a write is durable beyond the process.
@@ -46,92 +46,11 @@ impl Fsync {
     }
 }
 
-/// The parameters that change nothing here, with the values that clients expect.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("active-expire-effort", "1"),
-    ("acl-pubsub-default", "resetchannels"),
-    ("acllog-max-len", "128"),
-    ("activedefrag", "no"),
-    ("appenddirname", "appendonlydir"),
-    ("appendfilename", "appendonly.aof"),
-    ("auto-aof-rewrite-percentage", "100"),
-    ("busy-reply-threshold", "5000"),
-    ("close-on-oom", "no"),
-    (
-        "client-output-buffer-limit",
-        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 0 0",
-    ),
-    ("cluster-enabled", "no"),
-    ("databases", "16"),
-    ("dbfilename", "dump.rdb"),
-    ("hash-max-listpack-entries", "128"),
-    ("hash-max-listpack-value", "64"),
-    ("hash-max-ziplist-entries", "128"),
-    ("hash-max-ziplist-value", "64"),
-    ("hll-sparse-max-bytes", "3000"),
-    ("hz", "10"),
-    ("io-threads", "1"),
-    ("latency-monitor-threshold", "0"),
-    ("latency-tracking", "no"),
-    ("lazyfree-lazy-user-del", "yes"),
-    ("list-compress-depth", "0"),
-    ("list-max-listpack-size", "-2"),
-    ("list-max-ziplist-size", "-2"),
-    ("loglevel", "notice"),
-    ("lua-time-limit", "5000"),
-    ("maxmemory-clients", "0"),
-    ("maxmemory-samples", "5"),
-    ("rdbcompression", "yes"),
-    ("replicaof", ""),
-    ("sanitize-dump-payload", "no"),
-    ("set-max-intset-entries", "512"),
-    ("set-max-listpack-entries", "128"),
-    ("slaveof", ""),
-    ("stream-node-max-bytes", "4096"),
-    ("stream-node-max-entries", "100"),
-    ("zset-max-listpack-entries", "128"),
-    ("zset-max-listpack-value", "64"),
-    ("zset-max-ziplist-entries", "128"),
-    ("zset-max-ziplist-value", "64"),
-];
-
-const LOGGED: &str = "every write is in the log before its reply";
-const NOTHING_EVICTED: &str = "nothing is removed to make room";
-
-/// The parameters that say how the server is, with the only value and the reason.
-const ONLY: &[(&str, &str, &str)] = &[
-    ("appendonly", "yes", LOGGED),
-    ("maxmemory", "0", NOTHING_EVICTED),
-    ("maxmemory-policy", "noeviction", NOTHING_EVICTED),
-    (
-        "protected-mode",
-        "yes",
-        "other addresses than the loopback need a password",
-    ),
-    ("save", "", LOGGED),
-    ("stop-writes-on-bgsave-error", "no", LOGGED),
-];
-
-/// The parameters that are read and cannot be set.
-const FIXED: &[&str] = &[
-    "databases",
-    "cluster-enabled",
-    "io-threads",
-    "port",
-    "bind",
-    "dir",
-    "appenddirname",
-    "replicaof",
-    "slaveof",
-    "tls-port",
-    "tls-cert-file",
-    "tls-key-file",
-    "tls-ca-cert-file",
-    "tls-auth-clients",
-];
-
 /// The most that Linux takes.
 const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
+
+/// The largest value of the engine.
+const ARGUMENT_BYTES_MAX: usize = 64 << 20;
 
 const NO_INTEGER: &str = "argument couldn't be parsed into an integer";
 
@@ -153,10 +72,10 @@ pub(crate) struct Config {
 
 impl Config {
     pub(crate) fn new(fsync: Fsync, password: &str, clients_max: usize) -> Config {
-        let only = ONLY.iter().map(|(name, value, _)| (name, value));
-        let fixed = WITHOUT_EFFECT.iter().map(|(name, value)| (name, value));
-        let texts = fixed.chain(only);
-        let texts = texts.map(|(name, value)| (name.to_string(), value.to_string()));
+        let only = ONLY.iter().map(|(name, value, _)| (*name, *value));
+        let fixed = FIXED.iter().filter_map(|it| Some((it.0, it.1?)));
+        let texts = WITHOUT_EFFECT.iter().copied().chain(only).chain(fixed);
+        let texts = texts.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let config = Config {
             texts: Mutex::new(texts.collect()),
             fsync: AtomicUsize::new(0),
@@ -173,6 +92,8 @@ impl Config {
         };
         let clients_max = clients_max.to_string();
         for (name, value) in [
+            ("acl-pubsub-default", "resetchannels"),
+            ("acllog-max-len", "128"),
             ("appendfsync", fsync.name()),
             ("client-query-buffer-limit", "1073741824"),
             ("maxclients", &clients_max),
@@ -231,8 +152,8 @@ impl Config {
         }
     }
 
-    pub(crate) fn events(&self) -> std::sync::Arc<Vec<u8>> {
-        self.events.load_full()
+    pub(crate) fn events(&self) -> Guard<std::sync::Arc<Vec<u8>>> {
+        self.events.load()
     }
 
     /// Returns true if new users may use all channels.
@@ -282,8 +203,8 @@ impl Config {
         if let Some(setting) = name_of(name) {
             return self.set_replication(setting, value);
         }
-        if let Some((_, only, reason)) = ONLY.iter().find(|it| it.0 == name) {
-            return refuse_others(value, only, reason);
+        if let Some(only) = ONLY.iter().find(|it| it.0 == name) {
+            return check_only(only, value);
         }
         let number = || {
             let whole = value.parse::<u64>().ok();
@@ -303,15 +224,16 @@ impl Config {
             "maxclients" => self
                 .clients_max
                 .store(number()? as usize, Ordering::Relaxed),
-            "proto-max-bulk-len" | "client-query-buffer-limit" => {
-                let bytes = bytes(value).filter(|it| *it >= 1 << 20);
-                let bytes = bytes
-                    .ok_or("argument must be between 1048576 and 9223372036854775807 inclusive")?;
-                match name {
-                    "proto-max-bulk-len" => self.argument_bytes.store(bytes, Ordering::Relaxed),
-                    _ => self.query_bytes.store(bytes, Ordering::Relaxed),
-                }
-                text = bytes.to_string();
+            "client-query-buffer-limit" => {
+                text = set_bytes(&self.query_bytes, value, (i64::MAX as usize, ""))?;
+            }
+            "maxmemory-clients" => {
+                text = lock(&self.texts).get(name).cloned().unwrap_or_default();
+                refuse_others(value, &text, SHARED)?;
+            }
+            "proto-max-bulk-len" => {
+                let bound = (ARGUMENT_BYTES_MAX, ": no value is larger");
+                text = set_bytes(&self.argument_bytes, value, bound)?;
             }
             "slowlog-log-slower-than" => {
                 let micros = value.parse().map_err(|_| NO_INTEGER)?;
@@ -329,13 +251,22 @@ impl Config {
                 text = event_text(&classes);
                 self.events.store(classes.into());
             }
-            _ if lock(&self.texts).get(name).is_some_and(|old| old == value) => {}
-            _ if FIXED.contains(&name) => return Err("can't set immutable config".to_owned()),
-            _ if !lock(&self.texts).contains_key(name) => return Err("unknown".to_owned()),
-            _ => {}
+            _ => self.check_shown(name, value)?,
         }
         self.tell(name, text);
         Ok(())
+    }
+
+    /// Checks the value of a parameter that has no effect, or cannot be set.
+    fn check_shown(&self, name: &str, value: &str) -> Result<(), String> {
+        match lock(&self.texts).get(name) {
+            Some(old) if old == value => Ok(()),
+            _ if FIXED.iter().any(|it| it.0 == name) => {
+                Err("can't set immutable config".to_owned())
+            }
+            Some(_) => Ok(()),
+            None => Err("unknown".to_owned()),
+        }
     }
 
     fn set_keepalive(&self, seconds: u64) -> Result<(), String> {
@@ -355,7 +286,7 @@ impl Config {
         Ok(())
     }
 
-    fn matching(&self, patterns: Args<'_>) -> BTreeMap<String, String> {
+    pub(super) fn matching(&self, patterns: Args<'_>) -> BTreeMap<String, String> {
         let texts = lock(&self.texts);
         let matches = |name: &str| {
             patterns
@@ -369,11 +300,48 @@ impl Config {
     }
 }
 
+/// Checks the value of a parameter that has one.
+fn check_only((name, only, reason): &(&str, &str, &str), value: &str) -> Result<(), String> {
+    match *name == "client-output-buffer-limit" && are_limits(value, only) {
+        true => Ok(()),
+        false => refuse_others(value, only, reason),
+    }
+}
+
 fn refuse_others(value: &str, only: &str, reason: &str) -> Result<(), String> {
     let number = bytes(value);
     let same = value.eq_ignore_ascii_case(only) || number.is_some() && number == bytes(only);
     let refusal = || format!("it is '{only}', and nothing else is possible: {reason}");
     same.then_some(()).ok_or_else(refusal)
+}
+
+/// Returns true if these limits of classes of clients are among those that hold.
+fn are_limits(value: &str, only: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let text = text.to_lowercase().replace("replica", "slave");
+        text.split_whitespace().map(str::to_owned).collect()
+    };
+    let (value, only) = (words(value), words(only));
+    let (limits, rest) = value.as_chunks::<4>();
+    let holds = |limit: &[String; 4]| {
+        let mut held = only.as_chunks::<4>().0.iter();
+        let held = held.find(|it| it[0] == limit[0]);
+        held.is_some_and(|held| (1..4).all(|at| bytes(&held[at]) == bytes(&limit[at])))
+    };
+    rest.is_empty() && limits.iter().all(holds)
+}
+
+/// Sets a number of bytes from 1 MiB on. Returns its text.
+fn set_bytes(
+    number: &AtomicUsize,
+    value: &str,
+    (max, reason): (usize, &str),
+) -> Result<String, String> {
+    let within = bytes(value).filter(|it| (1 << 20..=max).contains(it));
+    let refusal = || format!("argument must be between 1048576 and {max} inclusive{reason}");
+    let within = within.ok_or_else(refusal)?;
+    number.store(within, Ordering::Relaxed);
+    Ok(within.to_string())
 }
 
 fn one_of(value: &str, words: &[&str]) -> Result<(), String> {
@@ -443,7 +411,7 @@ pub(super) fn config(session: &mut Session, args: Args<'_>) -> Reply {
             set(session, args)
         }
         it if is(it, "RESETSTAT") && args.len() == 2 => {
-            server.counters.iter().for_each(Counters::reset);
+            server.counters.reset();
             server.errors.store(0, Ordering::Relaxed);
             server.rejected.store(0, Ordering::Relaxed);
             server.lookups.reset();

@@ -8,7 +8,7 @@ use super::lists;
 use super::stream_values;
 use super::zsets::{self, Scored, of_ordered};
 use crate::rdb::{Damage, Value};
-use crate::resp::Reply;
+use crate::resp::{Reply, element_bytes};
 use crate::store::{Answer, Entry, Kind, LIST_MIDDLE, Meta, Space, Stop, Txn, elements};
 
 pub(super) fn dump(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -26,12 +26,12 @@ pub(crate) fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
         Kind::String => Value::String(meta.value.bytes().to_vec()),
         Kind::List => {
             let found = lists::walk(txn, meta, 0..count)?.map(|it| Ok(it?.to_vec()));
-            Value::List(room.collect(found, |it| it.len() + 1)?)
+            Value::List(room.collect(found, |it| element_bytes(it.len()))?)
         }
         Kind::Set => {
             let found = txn.scan(db, Space::Elements, all, count)?;
             let members = found.map(|item| Ok(name_of(&item?.0).to_vec()));
-            Value::Set(room.collect(members, |it| it.len() + 1)?)
+            Value::Set(room.collect(members, |it| element_bytes(it.len()))?)
         }
         Kind::Hash => {
             let fields = hashes::all(txn, meta)?.map(|item| {
@@ -42,7 +42,7 @@ pub(crate) fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
                     field.expires,
                 ))
             });
-            let fields = room.collect(fields, |it| it.0.len() + it.1.len() + 2)?;
+            let fields = room.collect(fields, |it| element_bytes(it.0.len() + it.1.len()))?;
             match fields.iter().any(|it| it.2 > 0) {
                 true => Value::ExpiringHash(fields),
                 false => Value::Hash(fields.into_iter().map(|it| (it.0, it.1)).collect()),
@@ -56,7 +56,7 @@ pub(crate) fn value(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Value> {
                 let score = of_ordered(score.map_or(0, u64::from_be_bytes));
                 Ok((key[16..].to_vec(), score))
             });
-            Value::SortedSet(room.collect(members, |it: &Scored| it.0.len() + 9)?)
+            Value::SortedSet(room.collect(members, |it: &Scored| element_bytes(it.0.len()))?)
         }
         Kind::Stream => Value::Stream(Box::new(stream_values::read(txn, meta)?)),
     })

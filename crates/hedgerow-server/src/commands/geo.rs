@@ -8,7 +8,7 @@ use super::geo_area::{Area, Place, Shape};
 use super::zset_range::{Range, store, walk};
 use super::zsets::{Scored, score_of, zadd, zset};
 use crate::number;
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::{ELEMENT_BYTES, Reply, element_bytes};
 use crate::store::{Answer, First, Meta, Room, Stop, Txn};
 
 /// The metres of a unit.
@@ -261,7 +261,7 @@ impl<'a> Search<'a> {
             self.with_place,
         ];
         let numbers = numbers.iter().filter(|it| **it).count();
-        bulk_bytes(member.len()) + numbers * NUMBER_BYTES
+        element_bytes(member.len()) + numbers * (NUMBER_BYTES + ELEMENT_BYTES)
     }
 
     fn reply(&self, found: Found) -> Reply {

@@ -7,7 +7,7 @@ use super::arguments::{float, integer, is, random_options};
 use super::fields::{Changed, Field, live_pair};
 use super::scan::{DRAWN_FROM, random_element};
 use crate::number;
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::{Reply, element_bytes};
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn, elements};
 use hedgerow::Slice;
 
@@ -134,7 +134,7 @@ pub(super) fn hmget(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let mut room = txn.room;
     let values = fields(txn, meta, &args[2..], |found| {
         let value = found.map_or(Reply::Null, |it| it.reply());
-        room.take(value.bytes())?;
+        room.take(value.element_bytes())?;
         Ok(value)
     });
     Ok(Reply::Array(values?))
@@ -187,7 +187,7 @@ pub(super) fn hgetall(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         let (key, value) = item?;
         Ok((Reply::bulk(name_of(&key)), value.reply()))
     });
-    let bytes = |(key, value): &(Reply, Reply)| key.bytes() + value.bytes();
+    let bytes = |(key, value): &(Reply, Reply)| key.element_bytes() + value.element_bytes();
     Ok(Reply::Map(txn.room.collect(pairs, bytes)?))
 }
 
@@ -266,7 +266,7 @@ pub(super) fn hrandfield(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         Ok(field.is_live(now).then_some((name, value)))
     };
     let bytes = |(name, value): &(Reply, Option<Reply>)| {
-        name.bytes() + value.as_ref().map_or(0, Reply::bytes)
+        name.element_bytes() + value.as_ref().map_or(0, Reply::element_bytes)
     };
     let mut found = random_elements(txn, &entry, count, (part, bytes))?;
     if count.is_none() {
@@ -351,7 +351,7 @@ fn drawn<T: Clone>(
         _ => walk(txn)?.try_fold(0, |count, item| item.map(|_| count + 1))?,
     };
     let (mut room, mut least) = (txn.room, txn.room);
-    least.take(wanted.min(count) as usize * bulk_bytes(0))?;
+    least.take(wanted.min(count) as usize * element_bytes(0))?;
     let mut places: Vec<u64> = match repeats {
         false => fastrand::choose_multiple(0..count, wanted.min(count) as usize),
         true if count == 0 => Vec::new(),

@@ -270,7 +270,7 @@ fn errors(server: &Server) -> String {
 
 fn commands(server: &Server) -> String {
     let mut text = String::new();
-    for (command, counters) in COMMANDS.iter().zip(&server.counters) {
+    for (command, counters) in COMMANDS.iter().zip(&server.counters.totals()) {
         let calls = counters.calls();
         if calls == 0 {
             continue;

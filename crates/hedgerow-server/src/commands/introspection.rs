@@ -2,8 +2,8 @@
 
 use super::arguments::is;
 use super::{
-    ADMIN, Args, BLOCKING, COMMANDS, Command, FAST, GROWS, Keys, NO_AUTH, NO_MULTI, PUBSUB, READ,
-    WRITE, find, full_names,
+    ADMIN, Args, BLOCKING, COMMANDS, Command, FAST, GROWS, Keys, NO_AUTH, NO_MULTI, NO_SCRIPT,
+    PUBSUB, READ, WRITE, find, full_names, subcommand,
 };
 use crate::acl::{CATEGORIES, is_of};
 use crate::glob;
@@ -22,25 +22,111 @@ const FLAGS: &[(u16, &str)] = &[
     (FAST, "fast"),
 ];
 
+/// The subcommands without keys of commands whose others have one.
+const WITHOUT_KEYS: &[&str] = &["doctor", "help", "malloc-stats", "purge", "stats"];
+
+/// A command, or a subcommand of it.
+#[derive(Clone, Copy)]
+struct Named {
+    command: &'static Command,
+    subcommand: Option<&'static str>,
+}
+
+impl Named {
+    fn whole(command: &'static Command) -> Named {
+        Named {
+            command,
+            subcommand: None,
+        }
+    }
+
+    /// Finds `client`, or `client|list`.
+    fn find(name: &[u8]) -> Option<Named> {
+        let mut words = name.splitn(2, |byte| *byte == b'|');
+        let command = find(words.next()?)?;
+        let Some(word) = words.next() else {
+            return Some(Named::whole(command));
+        };
+        let subcommand = Some(subcommand(command, &[name, word])?);
+        Some(Named {
+            command,
+            subcommand,
+        })
+    }
+
+    fn name(self) -> String {
+        match self.subcommand {
+            None => self.command.name.to_owned(),
+            Some(word) => format!("{}|{word}", self.command.name),
+        }
+    }
+
+    /// Its subcommands; a subcommand has none.
+    fn parts(self) -> impl Iterator<Item = Named> {
+        let words = match self.subcommand {
+            None => self.command.subcommands(),
+            Some(_) => &[],
+        };
+        words.iter().map(move |word| Named {
+            subcommand: Some(*word),
+            ..self
+        })
+    }
+
+    /// The number of words. The table does not know that of subcommands: two at least.
+    fn arity(self) -> i32 {
+        self.subcommand.map_or(self.command.arity, |_| -2)
+    }
+
+    fn keys(self) -> Keys {
+        match self.subcommand.is_some_and(|it| WITHOUT_KEYS.contains(&it)) {
+            true => Keys::None,
+            false => self.command.keys,
+        }
+    }
+
+    fn is_of(self, category: &str) -> bool {
+        is_of(self.command, self.subcommand.map(str::as_bytes), category)
+    }
+
+    fn flags(self) -> impl Iterator<Item = &'static str> {
+        let command = self.command;
+        let has = move |flag: u16| match (flag, self.subcommand) {
+            (ADMIN, Some(_)) => self.is_of("admin"),
+            _ => command.has(flag),
+        };
+        let keys = self.keys();
+        let counted = matches!(keys, Keys::Counted(..));
+        let moves = counted || matches!(keys, Keys::AndStored | Keys::Streams);
+        let more = [
+            (moves, "movablekeys"),
+            (counted && command.has(NO_SCRIPT), "no_mandatory_keys"),
+            (!command.is_for_scripts(), "noscript"),
+            (!command.needs_data(), "loading"),
+            (!command.needs_data(), "stale"),
+        ];
+        let flags = FLAGS.iter().map(move |(flag, name)| (has(*flag), *name));
+        flags.chain(more).filter(|it| it.0).map(|it| it.1)
+    }
+}
+
 pub(super) fn command(_session: &mut Session, args: Args<'_>) -> Reply {
     let Some(word) = args.get(1) else {
-        return Reply::Array(COMMANDS.iter().map(facts).collect());
+        return Reply::Array(COMMANDS.iter().map(Named::whole).map(facts).collect());
     };
     match *word {
         it if is(it, "COUNT") && args.len() == 2 => Reply::count(COMMANDS.len()),
         it if is(it, "INFO") => match &args[2..] {
-            [] => Reply::Array(COMMANDS.iter().map(facts).collect()),
+            [] => Reply::Array(COMMANDS.iter().map(Named::whole).map(facts).collect()),
             names => {
-                let found = names
-                    .iter()
-                    .map(|name| find(name).map_or(Reply::NullArray, facts));
-                Reply::Array(found.collect())
+                let found = names.iter().map(|name| Named::find(name));
+                Reply::Array(found.map(|it| it.map_or(Reply::NullArray, facts)).collect())
             }
         },
         it if is(it, "DOCS") => {
             let chosen: Vec<_> = match &args[2..] {
-                [] => COMMANDS.iter().collect(),
-                names => names.iter().filter_map(|name| find(name)).collect(),
+                [] => COMMANDS.iter().map(Named::whole).collect(),
+                names => names.iter().filter_map(|it| Named::find(it)).collect(),
             };
             Reply::Map(chosen.into_iter().map(documentation).collect())
         }
@@ -54,44 +140,40 @@ pub(super) fn command(_session: &mut Session, args: Args<'_>) -> Reply {
     }
 }
 
-fn facts(command: &Command) -> Reply {
-    let (first, last, step) = match command.keys {
+fn facts(named: Named) -> Reply {
+    let (first, last, step) = match named.keys() {
         Keys::Range(first, last, step) => (first, last, step),
         Keys::Channels(last) => (1, last, 1),
         Keys::AndStored | Keys::Counted(_, true) => (1, 1, 1),
         Keys::None | Keys::Streams | Keys::Counted(_, false) => (0, 0, 0),
     };
-    let moves = matches!(
-        command.keys,
-        Keys::Counted(..) | Keys::AndStored | Keys::Streams
-    );
-    let flags = FLAGS
-        .iter()
-        .filter(|(flag, _)| command.has(*flag))
-        .map(|it| it.1);
-    let flags = flags.chain(moves.then_some("movablekeys"));
-    let categories = CATEGORIES.into_iter().filter(|it| is_of(command, None, it));
+    let flags = named.flags().map(Reply::Status);
+    let categories = CATEGORIES.into_iter().filter(|it| named.is_of(it));
     Reply::Array(vec![
-        Reply::bulk(command.name),
-        Reply::Integer(i64::from(command.arity)),
-        Reply::Set(flags.map(|it| Reply::Line(it.to_owned())).collect()),
+        Reply::bulk(named.name()),
+        Reply::Integer(i64::from(named.arity())),
+        Reply::Set(flags.collect()),
         Reply::Integer(i64::from(first)),
         Reply::Integer(i64::from(last)),
         Reply::Integer(i64::from(step)),
         Reply::Set(categories.map(|it| Reply::Line(format!("@{it}"))).collect()),
         Reply::Array(Vec::new()),
         Reply::Array(Vec::new()),
-        Reply::Array(Vec::new()),
+        Reply::Array(named.parts().map(facts).collect()),
     ])
 }
 
-fn documentation(command: &'static Command) -> (Reply, Reply) {
+fn documentation(named: Named) -> (Reply, Reply) {
     let fact = |name: &str, value: &str| (Reply::bulk(name), Reply::bulk(value));
-    let facts = vec![
-        fact("summary", command.summary),
-        fact("group", command.group()),
+    let mut facts = vec![
+        fact("summary", named.command.summary),
+        fact("group", named.command.group()),
     ];
-    (Reply::bulk(command.name), Reply::Map(facts))
+    let parts: Vec<_> = named.parts().map(documentation).collect();
+    if !parts.is_empty() {
+        facts.push((Reply::bulk("subcommands"), Reply::Map(parts)));
+    }
+    (Reply::bulk(named.name()), Reply::Map(facts))
 }
 
 fn list(rest: Args<'_>) -> Reply {

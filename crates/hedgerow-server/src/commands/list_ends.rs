@@ -6,7 +6,7 @@ use super::arguments::{count, is};
 use super::lists::{End, element, list, place_key, put, walk};
 use super::sets::pop_words;
 use super::waiting::{or_wait, timeout};
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::{Reply, element_bytes};
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn};
 use hedgerow::Slice;
 
@@ -125,7 +125,7 @@ fn pop_count(txn: &mut Txn<'_>, entry: &mut Entry, end: End, wanted: usize) -> A
         return Ok(Vec::new());
     }
     txn.event(entry, b'l', pop_event(end));
-    let bytes = |it: &Slice| bulk_bytes(it.len());
+    let bytes = |it: &Slice| element_bytes(it.len());
     if count == meta.count && count > 1 {
         // The whole list goes, at the cost of one key.
         let all = walk(txn, &meta, 0..count)?;

@@ -47,6 +47,14 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
     indexes().get(name).map(|at| &COMMANDS[*at])
 }
 
+/// The command of a name. It is likely the one with an index in the table, which is looked at
+/// first.
+pub(crate) fn find_again(index: usize, name: &[u8]) -> Option<&'static Command> {
+    let likely = COMMANDS.get(index);
+    let likely = likely.filter(|it| name.eq_ignore_ascii_case(it.name.as_bytes()));
+    likely.or_else(|| find(name))
+}
+
 /// The index of a command in the table; that of its namesake for one that is not in it.
 pub(crate) fn index_of(command: &Command) -> usize {
     // It is looked up for every call, and the address of nearly all of them says it.
@@ -72,6 +80,14 @@ mod tests {
     use crate::commands::{Keys, Run};
 
     #[test]
+    fn the_flag_of_subcommands_says_who_has_some() {
+        for command in COMMANDS {
+            let has_some = !command.subcommands().is_empty();
+            assert_eq!(command.has_subcommands(), has_some, "{}", command.name);
+        }
+    }
+
+    #[test]
     fn a_command_has_the_index_of_its_name() {
         for (at, command) in COMMANDS.iter().enumerate() {
             assert_eq!(index_of(command), at);
@@ -87,5 +103,9 @@ mod tests {
         let del = find(b"DEL").unwrap();
         assert_eq!(index_of(&outside), index_of(del));
         assert_eq!(del.name, "del");
+        for index in [index_of(del), 0, usize::MAX] {
+            assert_eq!(find_again(index, b"DEL").map(index_of), Some(index_of(del)));
+            assert!(find_again(index, b"nothing").is_none());
+        }
     }
 }

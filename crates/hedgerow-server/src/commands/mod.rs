@@ -17,10 +17,12 @@ mod hash_expiry;
 mod hashes;
 mod hyperloglog;
 mod keys;
+mod latency;
 mod list_ends;
 mod lists;
 mod lookup;
 mod lua;
+mod parameters;
 mod passwords;
 mod scan;
 mod sets;
@@ -68,7 +70,7 @@ use crate::store::{Answer, Txn};
 pub(crate) use cluster::redirect_waiters;
 pub(crate) use hash_expiry::expire_fields_due;
 pub(crate) use keys::expire_due;
-pub(crate) use lookup::{find, index_of};
+pub(crate) use lookup::{find, find_again, index_of};
 pub(crate) use passwords::without_passwords;
 pub(crate) use table::COMMANDS;
 pub(crate) use waiting::seconds_to_wait;
@@ -86,7 +88,7 @@ pub(crate) struct Command {
     pub(crate) flags: u16,
     pub(crate) keys: Keys,
     pub(crate) run: Run,
-    /// One sentence: the effect, or the reason why it is refused or has none.
+    /// One sentence: the effect, or the reason why it is refused.
     pub(crate) summary: &'static str,
 }
 
@@ -144,12 +146,14 @@ pub(crate) const PUBSUB: u16 = 1 << 6;
 pub(crate) const ALL_KEYS: u16 = 1 << 7;
 /// Is not allowed in a transaction.
 pub(crate) const NO_MULTI: u16 = 1 << 8;
-/// Is accepted and has no effect.
-pub(crate) const NO_EFFECT: u16 = 1 << 9;
 /// Takes more memory or disk.
-pub(crate) const GROWS: u16 = 1 << 10;
+pub(crate) const GROWS: u16 = 1 << 9;
 /// Is not allowed in a script.
-pub(crate) const NO_SCRIPT: u16 = 1 << 11;
+pub(crate) const NO_SCRIPT: u16 = 1 << 10;
+/// Reads nothing but the entry of each key.
+pub(crate) const READS_ENTRY: u16 = 1 << 11;
+/// The first argument says what it does.
+pub(crate) const HAS_SUBCOMMANDS: u16 = 1 << 12;
 
 impl Command {
     pub(crate) fn has(&self, flag: u16) -> bool {
@@ -171,7 +175,33 @@ impl Command {
 
     /// The first argument says what it does.
     pub(crate) fn has_subcommands(&self) -> bool {
-        SUBCOMMANDS.iter().any(|(name, _)| *name == self.name)
+        self.has(HAS_SUBCOMMANDS)
+    }
+
+    /// Returns true if a call reads one entry, so that it needs no snapshot.
+    pub(crate) fn reads_once(&self, args: Args<'_>) -> bool {
+        // EXISTS may have several keys.
+        self.has(READS_ENTRY) && (self.keys == Keys::ONE || args.len() == 2)
+    }
+
+    pub(crate) fn subcommands(&self) -> &'static [&'static str] {
+        let named = SUBCOMMANDS.iter().find(|it| it.0 == self.name);
+        named.map_or(&[], |it| it.1)
+    }
+
+    /// Returns true if scripts may call it.
+    pub(crate) fn is_for_scripts(&self) -> bool {
+        let waits = self.has(BLOCKING) && !["xread", "xreadgroup"].contains(&self.name);
+        match self.run {
+            Run::Data(_) => !self.has(NO_SCRIPT) && !waits,
+            _ => ["ping", "echo", "time"].contains(&self.name),
+        }
+    }
+
+    /// Returns true if it is refused while the data are not there, or are too old.
+    pub(crate) fn needs_data(&self) -> bool {
+        let is_of_data = self.is_data() && !["publish", "select"].contains(&self.name);
+        is_of_data || self.has(WRITE) || self.name == "ping"
     }
 
     /// The group of the documentation.
@@ -249,6 +279,18 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "latency",
+        &[
+            "doctor",
+            "graph",
+            "help",
+            "histogram",
+            "history",
+            "latest",
+            "reset",
+        ],
+    ),
+    (
         "memory",
         &["doctor", "help", "malloc-stats", "purge", "stats", "usage"],
     ),
@@ -285,8 +327,7 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
 
 /// The subcommand that a call names, if the command has it.
 pub(crate) fn subcommand(command: &Command, args: Args<'_>) -> Option<&'static str> {
-    let of_command = SUBCOMMANDS.iter().find(|it| it.0 == command.name);
-    let (word, known) = (args.get(1)?, of_command?.1);
+    let (word, known) = (args.get(1)?, command.subcommands());
     known.iter().find(|it| arguments::is(word, it)).copied()
 }
 
@@ -300,10 +341,8 @@ pub(crate) fn full_name(command: &Command, args: Args<'_>) -> String {
 
 /// The name of a command, and those of its subcommands.
 pub(crate) fn full_names(command: &'static Command) -> impl Iterator<Item = String> {
-    let subcommands = SUBCOMMANDS.iter().filter(|it| it.0 == command.name);
-    let subcommands = subcommands.flat_map(|it| it.1);
     let full = |word: &&str| format!("{}|{word}", command.name);
-    std::iter::once(command.name.to_owned()).chain(subcommands.map(full))
+    std::iter::once(command.name.to_owned()).chain(command.subcommands().iter().map(full))
 }
 
 /// The error for a subcommand that is not there, or has other arguments.

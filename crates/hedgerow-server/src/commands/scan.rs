@@ -83,7 +83,7 @@ impl<'a> ScanOptions<'a> {
             }
             (count, last) = (count + 1, Some(next));
             for part in parts(txn, &key, value)?.into_iter().flatten() {
-                room.take(part.bytes())?;
+                room.take(part.element_bytes())?;
                 found.push(part);
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::arguments::{integer, is};
-use super::{ADMIN, Args, BLOCKING, Command, NO_SCRIPT, READ, Run, WRITE, find, full_name};
+use super::{Args, BLOCKING, Command, READ, Run, WRITE, find, full_name};
 use crate::acl::Denied;
 use crate::clock;
 use crate::resp::{Reply, error};
@@ -83,11 +83,10 @@ impl Calls<'_, '_> {
             return Err(Stop::reply(text));
         }
         let refused = || Stop::reply("ERR This Redis command is not allowed from script");
-        let reads_stream = ["xread", "xreadgroup"].contains(&command.name);
-        if command.has(NO_SCRIPT) || command.has(BLOCKING) && !reads_stream {
+        if !command.is_for_scripts() {
             return Err(refused());
         }
-        if reads_stream && args.iter().any(|it| is(it, "BLOCK")) {
+        if command.has(BLOCKING) && args.iter().any(|it| is(it, "BLOCK")) {
             return Err(Stop::reply(format!(
                 "ERR {} command is not allowed with BLOCK option from scripts",
                 command.name
@@ -117,7 +116,7 @@ impl Calls<'_, '_> {
                 self.txn
                     .nested(|txn| run(txn, args).inspect(|_| txn.count_lookups(command.has(READ))))
             }
-            Run::Session(_) if !command.has(ADMIN) => match command.name {
+            Run::Session(_) => match command.name {
                 "ping" => Ok(match args.get(1) {
                     None => Reply::Status("PONG"),
                     Some(text) => Reply::bulk(text),
@@ -157,6 +156,10 @@ fn run_in_machine(
     (keys, only_reads, is_function): (Args<'_>, bool, bool),
     run: impl FnOnce(&mut Machine, &mut Calls<'_, '_>, &Arc<Watch>) -> Ended,
 ) -> Answer<Reply> {
+    if only_reads {
+        // It may read keys that nobody holds.
+        txn.pin();
+    }
     // A script will most likely read its keys, so they are read together.
     if let Err(Stop::Read) = txn.prefetch(keys) {
         return Err(Stop::Read);

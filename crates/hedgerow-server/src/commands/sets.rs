@@ -7,7 +7,7 @@ use super::arguments::{Options, count, integer, is};
 use super::combine::{self, Combine, Weighted, add, each_of_all, narrow};
 use super::hashes::{element_key, name_of, random_elements, store_count};
 use crate::number;
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::{Reply, element_bytes};
 use crate::store::{Answer, Entry, Kind, Meta, Room, Space, Stop, Txn, elements};
 use hedgerow::Slice;
 
@@ -34,7 +34,7 @@ pub(super) fn walk(
 /// All members, as long as there is room.
 fn members(txn: &mut Txn<'_>, meta: &Meta) -> Answer<Vec<Vec<u8>>> {
     let names = walk(txn, meta)?;
-    txn.room.collect(names, |name| bulk_bytes(name.len()))
+    txn.room.collect(names, |name| element_bytes(name.len()))
 }
 
 /// Asks for several members together.
@@ -172,7 +172,7 @@ pub(super) fn srandmember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     }
     let entry = set(txn, args[1])?;
     let name = |key: Slice, _| Ok(Some(Reply::bulk(name_of(&key))));
-    let mut names = random_elements(txn, &entry, count, (name, Reply::bytes))?;
+    let mut names = random_elements(txn, &entry, count, (name, Reply::element_bytes))?;
     Ok(match count {
         None => names.pop().unwrap_or(Reply::Null),
         Some(_) => Reply::Array(names),
@@ -195,7 +195,7 @@ pub(super) fn spop(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         return Ok(reply(all));
     }
     let count = wanted.map(|it| it as i64);
-    let bytes = |key: &Slice| bulk_bytes(name_of(key).len());
+    let bytes = |key: &Slice| element_bytes(name_of(key).len());
     let picked = random_elements(txn, &entry, count, (|key, _| Ok(Some(key)), bytes))?;
     if picked.is_empty() {
         return Ok(reply(Vec::new()));
@@ -227,7 +227,7 @@ fn combined(
     let sets = sets(txn, keys, how)?;
     let mut found = BTreeSet::new();
     let mut keep = |name: Vec<u8>| {
-        let bytes = bulk_bytes(name.len());
+        let bytes = element_bytes(name.len());
         match found.insert(name) {
             true => room.take(bytes),
             false => Ok(()),

@@ -9,7 +9,7 @@ use super::Args;
 use super::arguments::is;
 use super::config::Config;
 use super::passwords::without_passwords;
-use crate::client::lock;
+use crate::client::{Client, lock};
 use crate::clock;
 use crate::number;
 use crate::resp::{Reply, error};
@@ -25,6 +25,8 @@ pub(crate) struct Slow {
     pub(crate) micros: u64,
     pub(crate) args: Vec<Vec<u8>>,
     pub(crate) address: String,
+    /// The name that the client had given itself.
+    pub(crate) name: String,
 }
 
 #[derive(Default)]
@@ -55,7 +57,7 @@ impl SlowLog {
     }
 
     /// Remembers a command if it was slow. Long arguments are cut, passwords hidden.
-    pub(crate) fn note(&self, micros: u64, args: Args<'_>, address: &str) {
+    pub(crate) fn note(&self, micros: u64, args: Args<'_>, client: &Client) {
         let least = self.micros.load(Ordering::Relaxed);
         if least < 0 || micros < least as u64 {
             return;
@@ -70,6 +72,7 @@ impl SlowLog {
         if shown < args.len() {
             kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
         }
+        let name = lock(&client.names).name.clone();
         let mut entries = lock(&self.entries);
         let id = entries.next;
         entries.next += 1;
@@ -78,7 +81,8 @@ impl SlowLog {
             unix_seconds: clock::unix_millis() as i64 / 1_000,
             micros,
             args: kept,
-            address: address.to_owned(),
+            address: client.address.clone(),
+            name,
         });
         let max = self.entries_max.load(Ordering::Relaxed);
         entries.last.truncate(max);
@@ -116,7 +120,7 @@ pub(super) fn slow_log(session: &mut Session, args: Args<'_>) -> Reply {
                     Reply::Integer(slow.micros as i64),
                     Reply::bulks(&slow.args),
                     Reply::bulk(&slow.address),
-                    Reply::bulk(""),
+                    Reply::bulk(&slow.name),
                 ])
             });
             Reply::Array(shown.collect())

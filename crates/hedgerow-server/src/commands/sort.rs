@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::arguments::{Options, is};
 use super::{Args, hashes, lists, sets};
 use crate::number;
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::{Reply, element_bytes};
 use crate::store::{
     Answer, First, Kind, LIST_MIDDLE, Meta, Room, Space, Stop, Txn, elements, skip,
 };
@@ -136,7 +136,7 @@ fn run(txn: &mut Txn<'_>, args: Args<'_>, may_store: bool) -> Answer<Reply> {
                     b"#" => Ok(Some(item.clone())),
                     pattern => value_of(txn, pattern, item),
                 });
-            room.collect(values, |it| bulk_bytes(it.as_ref().map_or(0, Vec::len)))?
+            room.collect(values, |it| element_bytes(it.as_ref().map_or(0, Vec::len)))?
         }
     };
     match options.target {
@@ -163,14 +163,14 @@ fn items(
     // The same members of a set are stored each time.
     let has_order = meta.kind != Kind::Set || options.target.is_none();
     if !options.sorts() && has_order {
-        return room.collect(skip(all, offset).take(count), |it| bulk_bytes(it.len()));
+        return room.collect(skip(all, offset).take(count), |it| element_bytes(it.len()));
     }
     let order = |a: &_, b: &_| options.order(a, b);
     let mut first = First::new(offset.saturating_add(count), room, order);
     for item in all {
         let item = item?;
         let weight = options.weight(txn, &item)?;
-        let bytes = bulk_bytes(item.len() + weight.1.as_ref().map_or(0, Vec::len));
+        let bytes = element_bytes(item.len() + weight.1.as_ref().map_or(0, Vec::len));
         first.push((weight, item), bytes)?;
     }
     let found = first.sorted()?.into_iter().skip(offset);
@@ -214,6 +214,8 @@ fn value_of(txn: &mut Txn<'_>, pattern: &[u8], item: &[u8]) -> Answer<Option<Vec
         Some(at) => (&behind[..at], Some(&behind[at + 2..])),
         None => (behind, None),
     };
+    // Nobody holds such keys.
+    txn.pin();
     let entry = txn.lookup(&[before, item, behind].concat())?;
     let Some(meta) = entry.meta() else {
         return Ok(None);

@@ -3,7 +3,7 @@
 
 use super::Args;
 use super::arguments::{Options, integer, is};
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::{ELEMENT_BYTES, Reply, element_bytes};
 use crate::store::{Answer, Entry, Id, Kind, Meta, Room, Space, Stop, Txn};
 use hedgerow::Slice;
 
@@ -150,8 +150,8 @@ pub(super) fn item(txn: &mut Txn<'_>, meta: &Meta, id: Id) -> Answer<Option<Vec<
 
 /// The bytes of an entry in a reply, or a few more.
 fn item_bytes((id, words): &Item) -> usize {
-    let words = words.iter().map(|it| bulk_bytes(it.len()));
-    6 + bulk_bytes(id.to_string().len()) + words.sum::<usize>()
+    let words = words.iter().map(|it| element_bytes(it.len()));
+    6 + 2 * ELEMENT_BYTES + element_bytes(id.to_string().len()) + words.sum::<usize>()
 }
 
 pub(super) fn item_reply((id, words): Item) -> Reply {

@@ -171,10 +171,8 @@ pub(super) fn getex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let mut options = Options::new(&args[2..]);
     let expires = match options.next() {
         None => None,
-        Some(option) if is(option, "PERSIST") => Some(0),
-        Some(option) if is_expiry(option) => {
-            Some(expiry(options.value()?, option, txn.now, "getex")?)
-        }
+        Some(option) if is(option, "PERSIST") => Some(None),
+        Some(option) if is_expiry(option) => Some(Some((options.value()?, option))),
         Some(_) => return Err(Stop::syntax()),
     };
     if options.left() > 0 {
@@ -185,6 +183,8 @@ pub(super) fn getex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let (Some(expires), Some(meta)) = (expires, entry.meta().cloned()) else {
         return Ok(old);
     };
+    // A time is looked at behind the key, as in Redis.
+    let expires = expires.map_or(Ok(0), |(time, unit)| expiry(time, unit, txn.now, "getex"))?;
     if expires > 0 && expires <= txn.now {
         txn.del(&mut entry)?;
     } else if expires != meta.expires {
@@ -202,7 +202,7 @@ pub(super) fn mget(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         let is_string = |it: &&Meta| it.kind == Kind::String;
         let value = entry.meta().filter(is_string).map(|_| reply(&entry));
         let value = value.unwrap_or(Reply::Null);
-        room.take(value.bytes())?;
+        room.take(value.element_bytes())?;
         Ok(value)
     });
     Ok(Reply::Array(together(values)?))

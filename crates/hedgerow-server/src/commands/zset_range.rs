@@ -4,7 +4,7 @@ use super::Args;
 use super::arguments::{Options, integer, is, slice};
 use super::zsets::{Scored, ordered, put, remove_range, reply, score_key, scored, zset};
 use crate::number;
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::{Reply, element_bytes};
 use crate::store::{Answer, Kind, Meta, Room, Scores, Space, Stop, Txn, skip};
 
 /// A bound of names.
@@ -186,7 +186,7 @@ fn bounds(txn: &mut Txn<'_>, meta: &Meta, by: &By) -> Answer<std::ops::Range<Vec
 /// The members of a range in its direction, as long as there is room.
 pub(super) fn in_order(txn: &mut Txn<'_>, meta: &Meta, range: &Range) -> Answer<Vec<Scored>> {
     let found = walk(txn, meta, range)?;
-    let bytes = |(member, _): &Scored| bulk_bytes(member.len());
+    let bytes = |(member, _): &Scored| element_bytes(member.len());
     range.room.collect(found, bytes)
 }
 

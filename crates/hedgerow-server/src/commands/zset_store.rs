@@ -8,7 +8,7 @@ use super::combine::{self, Combine, Weighted, add, each_of_all, narrow};
 use super::sets::{counted_keys, limit_option};
 use super::zset_range::store;
 use super::zsets::{Scored, ordered, reply, weight};
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::{Reply, element_bytes};
 use crate::store::{Answer, Kind, Room, Stop, Txn};
 
 /// The parsed arguments of a combination.
@@ -77,7 +77,7 @@ fn union(txn: &mut Txn<'_>, it: &Combination<'_>, mut room: Room) -> Answer<Vec<
         match found.get_mut(&name) {
             Some(sum) => *sum = (it.aggregate)(*sum, score),
             None => {
-                room.take(bulk_bytes(name.len()))?;
+                room.take(element_bytes(name.len()))?;
                 found.insert(name, score);
             }
         }
@@ -95,7 +95,7 @@ fn narrowed(
     let sets = sets(txn, it, how)?;
     let mut found = Vec::new();
     narrow(txn, &sets, (how, it.aggregate), |member| {
-        room.take(bulk_bytes(member.0.len()))?;
+        room.take(element_bytes(member.0.len()))?;
         found.push(member);
         Ok(true)
     })?;

@@ -7,7 +7,7 @@ use super::hashes::{element_key, name_of, random_elements};
 use super::zset_ends::find_ends;
 use super::zset_range::{Range, in_order};
 use crate::number;
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::{Reply, element_bytes};
 use crate::store::{Answer, Entry, Kind, Meta, Space, Stop, Txn};
 use hedgerow::Slice;
 
@@ -368,7 +368,7 @@ pub(super) fn zrandmember(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let (count, with_scores) = random_options(args, "WITHSCORES")?;
     let entry = zset(txn, args[1])?;
     let scored = |key: Slice, stored: Slice| Ok(Some((name_of(&key).to_vec(), score(&stored))));
-    let bytes = |(member, _): &Scored| bulk_bytes(member.len());
+    let bytes = |(member, _): &Scored| element_bytes(member.len());
     let mut scored = random_elements(txn, &entry, count, (scored, bytes))?;
     Ok(match count {
         None => Reply::bulk_or_null(scored.pop().map(|it| it.0)),

@@ -12,8 +12,7 @@ use crate::number;
 use crate::replication;
 use crate::resp::{Reply, error};
 use crate::server::Server;
-use crate::session::Watched;
-use crate::store::{DATABASES, Databases, Effects, Mode, Stop, Txn};
+use crate::store::{DATABASES, Databases, Effects, Mode, Space, Txn};
 use crate::stream::{READ_BYTES, Stream};
 use crate::waiters::Waiter;
 use crate::watches::borrowed;
@@ -41,7 +40,7 @@ impl Connection {
             Special::Watch if self.session.queue.is_some() => {
                 error("ERR WATCH inside MULTI is not allowed")
             }
-            Special::Watch => self.watch(&args[1..]).await,
+            Special::Watch => self.watch(&args[1..]),
             Special::Exec => self.exec().await,
             Special::FlushDb | Special::FlushAll | Special::SwapDb => {
                 self.session.has_written = true;
@@ -98,17 +97,21 @@ impl Connection {
     }
 
     /// Remembers the keys that the next transaction depends on.
-    async fn watch(&mut self, keys: Args<'_>) -> Reply {
-        let server = self.session.server.clone();
+    fn watch(&mut self, keys: Args<'_>) -> Reply {
+        let session = &mut self.session;
+        let (server, db) = (session.server.clone(), session.db);
+        let mut new = Vec::new();
         for name in keys {
-            let key = (self.session.db, name.to_vec());
-            if self.session.watched.iter().any(|it| it.key == key) {
-                continue;
+            let key = (db, name.to_vec());
+            if !session.watched.contains_key(&key) {
+                // First the watch, then the look: no change between the two is missed.
+                server.watches.add(&session.client, &key);
+                session.watched.insert(key, 0);
+                new.push(*name);
             }
-            // First the watch, then the look: no change between the two is missed.
-            server.watches.add(&self.session.client, &key);
-            let expires = server.expiry_of(&key).await;
-            self.session.watched.push(Watched { key, expires });
+        }
+        for (name, expires) in new.iter().zip(server.expiries_of(db, &new)) {
+            session.watched.insert((db, name.to_vec()), expires);
         }
         Reply::OK
     }
@@ -224,15 +227,21 @@ async fn debug(args: Args<'_>) -> Reply {
 }
 
 impl Server {
-    /// The time of expiry of a key, 0 for none.
-    async fn expiry_of(&self, key: &(usize, Vec<u8>)) -> u64 {
+    /// The times of expiry of keys in one state, 0 for none.
+    fn expiries_of(&self, db: usize, keys: Args<'_>) -> Vec<u64> {
         let read = || {
             let databases = self.databases();
             let mut txn = Txn::new(&databases, Mode::Device, self.now())?;
-            let entry = txn.lookup_in(key.0, &key.1)?;
-            Ok::<u64, Stop>(entry.expires())
+            if keys.len() > 1 {
+                // The reads overlap here. An error comes again below.
+                let stored = keys.iter().map(|key| [&txn.place(key), *key].concat());
+                let stored: Vec<_> = stored.collect();
+                let _ = txn.get_all((db, Space::Meta), &stored, |_| Ok(()));
+            }
+            let of_key = |key: &&[u8]| txn.lookup_in(db, key).map_or(0, |it| it.expires());
+            Ok::<_, hedgerow::Error>(keys.iter().map(of_key).collect())
         };
-        tokio::task::block_in_place(read).unwrap_or(0)
+        tokio::task::block_in_place(read).unwrap_or_else(|_| vec![0; keys.len()])
     }
 
     /// FLUSHDB, FLUSHALL and SWAPDB: one write, while nobody else writes.
@@ -351,16 +360,14 @@ impl Server {
         swapped: Option<(usize, usize)>,
     ) -> Vec<(usize, Vec<u8>)> {
         let mut keys = self.watches.keys_of(dbs);
+        let databases = self.databases();
+        let Ok(mut txn) = Txn::new(&databases, Mode::Device, self.now()) else {
+            return Vec::new();
+        };
         keys.retain(|(db, key)| {
             let others = swapped.map(|(one, other)| if one == *db { other } else { one });
-            [Some(*db), others].into_iter().flatten().any(|db| {
-                let databases = self.databases();
-                let txn = Txn::new(&databases, Mode::Device, self.now());
-                let found = txn
-                    .map_err(Stop::from)
-                    .and_then(|mut txn| txn.lookup_in(db, key));
-                found.is_ok_and(|entry| entry.exists())
-            })
+            let mut dbs = [Some(*db), others].into_iter().flatten();
+            dbs.any(|db| txn.lookup_in(db, key).is_ok_and(|entry| entry.exists()))
         });
         keys
     }

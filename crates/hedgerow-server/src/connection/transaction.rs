@@ -33,6 +33,9 @@ impl Connection {
         let refused = commands.find_map(|it| self.session.server.allow_by_role(it).err());
         let reply = match (refused, self.place(&queue)) {
             _ if failed => error("EXECABORT Transaction discarded because of previous errors."),
+            (Some(Reply::Error(text)), _) => error(format!(
+                "EXECABORT Transaction discarded because of: {text}"
+            )),
             (Some(refused), _) => refused,
             (None, Err(text)) => error(text),
             (None, Ok(())) => self.run_queue(&queue).await,
@@ -62,7 +65,7 @@ impl Connection {
     async fn run_queue(&mut self, queue: &[Queued]) -> Reply {
         let server = self.session.server.clone();
         let client = self.session.client.clone();
-        let expiring: Vec<u64> = self.session.watched.iter().map(|it| it.expires).collect();
+        let expiring: Vec<u64> = self.session.watched.values().copied().collect();
         let is_unchanged = || {
             let now = server.now();
             let expired = expiring.iter().any(|at| *at > 0 && *at <= now);
@@ -120,12 +123,11 @@ impl Connection {
         replies: &mut Vec<Reply>,
     ) -> Result<bool, Reply> {
         let (calls, refused) = self.allowed(queue, args);
-        let watched = self.session.watched.iter().map(|it| it.key.clone());
-        let watched: Vec<_> = watched.collect();
+        let watched: Vec<_> = self.session.watched.keys().cloned().collect();
         let caller = Caller {
             atomic: Some(condition),
             watched: &watched,
-            replied: replies.iter().map(Reply::bytes).sum(),
+            replied: replies.iter().map(Reply::element_bytes).sum(),
             ..self.caller()
         };
         let outcome = self.session.server.run(caller, &calls).await;

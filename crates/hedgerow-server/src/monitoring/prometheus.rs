@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use crate::commands::COMMANDS;
 use crate::commands::info::sizes;
-use crate::server::{Counters, DURATION_MICROS, Server};
+use crate::counters::{Counters, DURATION_MICROS};
+use crate::server::Server;
 
 /// Lines of samples.
 struct Samples(String);
@@ -113,7 +114,8 @@ fn of_clients(server: &Server, samples: &mut Samples) {
 
 /// The commands that were called, each with its errors and durations.
 fn of_commands(server: &Server, samples: &mut Samples) {
-    let called = COMMANDS.iter().zip(&server.counters);
+    let totals = server.counters.totals();
+    let called = COMMANDS.iter().zip(&totals);
     let called = called.filter(|(_, it)| it.calls() > 0);
     let called: Vec<(String, &Counters)> = called
         .map(|(command, counters)| (format!("command=\"{}\"", command.name), counters))

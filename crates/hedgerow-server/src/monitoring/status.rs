@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::commands::COMMANDS;
 use crate::commands::info::sizes;
-use crate::server::{DURATION_MICROS, Server};
+use crate::counters::DURATION_MICROS;
+use crate::server::Server;
 
 /// The slow commands that are shown.
 const SLOW_MAX: usize = 20;
@@ -48,7 +49,8 @@ pub(super) fn text(server: &Server) -> String {
 }
 
 fn commands(server: &Server) -> Vec<Value> {
-    let called = COMMANDS.iter().zip(&server.counters);
+    let totals = server.counters.totals();
+    let called = COMMANDS.iter().zip(&totals);
     let called = called.filter(|(_, it)| it.calls() > 0);
     let commands = called.map(|(command, it)| {
         let durations = it.durations.iter().map(|it| it.load(Ordering::Relaxed));

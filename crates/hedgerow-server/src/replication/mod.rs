@@ -223,12 +223,11 @@ impl Server {
         if flags & !FOLLOWED == 0 && settings.min_replicas() == 0 {
             return Ok(());
         }
-        let is_of_data = command.is_data() && !["publish", "select"].contains(&command.name);
-        let is_of_data = is_of_data || command.has(WRITE) || command.name == "ping";
-        if flags & LOADING != 0 && is_of_data {
+        let needs_data = command.needs_data();
+        if flags & LOADING != 0 && needs_data {
             return Err(error("LOADING Hedgerow is loading the dataset in memory"));
         }
-        if flags & READ_ONLY != 0 && is_of_data && settings.refuses_stale() && !self.is_linked() {
+        if flags & READ_ONLY != 0 && needs_data && settings.refuses_stale() && !self.is_linked() {
             return Err(error(
                 "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
             ));

@@ -5,5 +5,5 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use reply::{Reply, bulk_bytes, error};
+pub(crate) use reply::{ELEMENT_BYTES, Reply, element_bytes, error};
 pub use request::{Limits, Parser, ProtocolError, Request};

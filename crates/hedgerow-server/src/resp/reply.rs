@@ -55,6 +55,10 @@ pub(crate) enum Reply {
     WaitWith(Vec<Vec<u8>>),
 }
 
+/// The memory of an element of a reply beside its bytes: its place, and what the allocator adds to
+/// memory of its own, which is 32 bytes at least with glibc.
+pub(crate) const ELEMENT_BYTES: usize = size_of::<Reply>() + 32;
+
 /// An error reply.
 pub(crate) fn error(text: impl Into<String>) -> Reply {
     Reply::Error(text.into())
@@ -95,6 +99,22 @@ impl Reply {
 
     /// The bytes that it is written as, or a few more.
     pub(crate) fn bytes(&self) -> usize {
+        self.bytes_with(0)
+    }
+
+    /// The memory that it takes until it is written, but for its own place.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes_with(ELEMENT_BYTES)
+    }
+
+    /// The memory that it takes as an element of another reply.
+    pub(crate) fn element_bytes(&self) -> usize {
+        self.memory_bytes() + ELEMENT_BYTES
+    }
+
+    /// Its bytes, and so many more for each element.
+    fn bytes_with(&self, more: usize) -> usize {
+        let of_element = |it: &Reply| it.bytes_with(more) + more;
         match self {
             Reply::Bulk(bytes) | Reply::BigNumber(bytes) => bulk_bytes(bytes.len()),
             Reply::Stored(value, from) => bulk_bytes(value.len() - from),
@@ -103,9 +123,10 @@ impl Reply {
             Reply::Array(items)
             | Reply::Set(items)
             | Reply::Push(items)
-            | Reply::Several(items) => 3 + items.iter().map(Reply::bytes).sum::<usize>(),
+            | Reply::Several(items) => 3 + items.iter().map(of_element).sum::<usize>(),
             Reply::Map(pairs) => {
-                let bytes = pairs.iter().map(|(key, value)| key.bytes() + value.bytes());
+                let pairs = pairs.iter();
+                let bytes = pairs.map(|(key, value)| of_element(key) + of_element(value));
                 3 + bytes.sum::<usize>()
             }
             Reply::Integer(number) => 3 + digits(number.unsigned_abs()),
@@ -163,8 +184,13 @@ fn digits(number: u64) -> usize {
 }
 
 /// The bytes of a byte string of a length, as it is written.
-pub(crate) fn bulk_bytes(length: usize) -> usize {
+fn bulk_bytes(length: usize) -> usize {
     length + 5 + digits(length as u64)
+}
+
+/// The memory of a byte string of a length as an element of a reply.
+pub(crate) fn element_bytes(length: usize) -> usize {
+    bulk_bytes(length) + ELEMENT_BYTES
 }
 
 /// The text without line ends.

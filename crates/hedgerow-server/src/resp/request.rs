@@ -15,6 +15,40 @@ pub struct Limits {
     pub arguments: usize,
 }
 
+impl Limits {
+    /// The bounds of what a client sends before it has given the password.
+    pub(crate) const UNAUTHENTICATED: Limits = Limits {
+        argument_bytes: 16 << 10,
+        arguments: 10,
+    };
+
+    fn are_before_login(self) -> bool {
+        self.arguments <= Limits::UNAUTHENTICATED.arguments
+    }
+}
+
+/// The errors of a line with a length.
+struct Texts {
+    /// It is no number, or too large.
+    invalid: &'static str,
+    /// It is too large for a client that has not given the password.
+    unauthenticated: &'static str,
+    /// It has no end.
+    endless: &'static str,
+}
+
+const MULTIBULK: Texts = Texts {
+    invalid: "invalid multibulk length",
+    unauthenticated: "unauthenticated multibulk length",
+    endless: "too big mbulk count string",
+};
+
+const BULK: Texts = Texts {
+    invalid: "invalid bulk length",
+    unauthenticated: "unauthenticated bulk length",
+    endless: "too big bulk count string",
+};
+
 /// A request, as places in the bytes that were parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
@@ -25,11 +59,11 @@ pub enum Request {
 }
 
 impl Request {
-    /// The arguments; `bytes` are those that were parsed.
-    pub(crate) fn words<'a>(&'a self, bytes: &'a [u8]) -> Vec<&'a [u8]> {
+    /// Appends the arguments; `bytes` are those that were parsed.
+    pub(crate) fn add_words<'a>(&'a self, bytes: &'a [u8], to: &mut Vec<&'a [u8]>) {
         match self {
-            Request::Array(places) => places.iter().map(|it| &bytes[it.clone()]).collect(),
-            Request::Inline(words) => words.iter().map(Vec::as_slice).collect(),
+            Request::Array(places) => to.extend(places.iter().map(|it| &bytes[it.clone()])),
+            Request::Inline(words) => to.extend(words.iter().map(Vec::as_slice)),
         }
     }
 }
@@ -62,8 +96,8 @@ impl Parser {
                 match bytes.get(self.at) {
                     None => return Ok(None),
                     Some(b'*') => {
-                        let text = "invalid multibulk length";
-                        let Some(count) = self.length(bytes, limits.arguments, text)? else {
+                        let bound = (limits.arguments, limits.are_before_login());
+                        let Some(count) = self.length(bytes, bound, &MULTIBULK)? else {
                             return Ok(None);
                         };
                         // An empty request has no reply.
@@ -115,11 +149,11 @@ impl Parser {
                     return Err(ProtocolError(format!("expected '$', got '{found}'")));
                 }
             }
-            let text = "invalid bulk length";
-            let Some(length) = self.length(bytes, limits.argument_bytes, text)? else {
+            let bound = (limits.argument_bytes, limits.are_before_login());
+            let Some(length) = self.length(bytes, bound, &BULK)? else {
                 return Ok(false);
             };
-            let length = length.ok_or_else(|| ProtocolError(text.to_owned()))?;
+            let length = length.ok_or_else(|| ProtocolError(BULK.invalid.to_owned()))?;
             self.argument = Some(length);
         }
         let Some(length) = self.argument else {
@@ -140,21 +174,26 @@ impl Parser {
     fn length(
         &mut self,
         bytes: &[u8],
-        max: usize,
-        text: &str,
+        (max, is_before_login): (usize, bool),
+        texts: &Texts,
     ) -> Result<Option<Option<usize>>, ProtocolError> {
-        let Some(line) = self.line(&bytes[self.at..], "too big mbulk count string")? else {
+        let Some(line) = self.line(&bytes[self.at..], texts.endless)? else {
             return Ok(None);
         };
         let number = std::str::from_utf8(&line[1..])
             .ok()
             .and_then(|text| text.parse::<i64>().ok())
-            .ok_or_else(|| ProtocolError(text.to_owned()))?;
+            .ok_or_else(|| ProtocolError(texts.invalid.to_owned()))?;
         self.at += line.len() + 2;
         let Ok(length) = usize::try_from(number) else {
             return Ok(Some(None));
         };
         if length > max {
+            // Redis takes no count above this one, whoever the client is.
+            let text = match is_before_login && number <= i64::from(i32::MAX) {
+                true => texts.unauthenticated,
+                false => texts.invalid,
+            };
             return Err(ProtocolError(text.to_owned()));
         }
         Ok(Some(Some(length)))

@@ -62,6 +62,28 @@ fn bytes_that_are_no_request_are_errors() {
     }
 }
 
+#[test]
+fn lengths_that_are_too_large_have_the_texts_of_redis() {
+    let long = |kind: &str| format!("{kind}{}", "1".repeat(70_000)).into_bytes();
+    let of = |bytes: &[u8], limits| Parser::default().next(bytes, limits).unwrap_err().0;
+    assert_eq!(of(&long("*"), LIMITS), "too big mbulk count string");
+    assert_eq!(of(&long("*1\r\n$"), LIMITS), "too big bulk count string");
+    assert_eq!(of(&long(""), LIMITS), "too big inline request");
+    for (bytes, expected) in [
+        (&b"*11\r\n"[..], "unauthenticated multibulk length"),
+        (b"*1\r\n$16385\r\n", "unauthenticated bulk length"),
+        (b"*2147483648\r\n", "invalid multibulk length"),
+        (b"*x\r\n", "invalid multibulk length"),
+        (b"*1\r\n$-1\r\n", "invalid bulk length"),
+    ] {
+        let found = of(bytes, Limits::UNAUTHENTICATED);
+        assert_eq!(found, expected, "{}", bytes.escape_ascii());
+    }
+    let mut parser = Parser::default();
+    let allowed = b"*10\r\n$16384\r\n";
+    assert_eq!(parser.next(allowed, Limits::UNAUTHENTICATED), Ok(None));
+}
+
 /// Requests with random changes, cut at random places: any outcome but a panic, and the same one
 /// in pieces.
 #[test]

@@ -3,7 +3,7 @@
 use mlua::{Lua, Table, Value};
 
 use crate::number;
-use crate::resp::{Reply, bulk_bytes};
+use crate::resp::{Reply, element_bytes};
 use crate::store::{Answer, Room, Stop};
 
 /// The depth of a table that is a reply.
@@ -132,7 +132,7 @@ fn reply_of(value: &Value, resp3: bool, depth: usize, room: &mut Room) -> Answer
     }
     // A table may have the same string many times.
     let length = value.as_string().map_or(0, |text| text.as_bytes().len());
-    room.take(bulk_bytes(length))?;
+    room.take(element_bytes(length))?;
     Ok(match value {
         Value::String(text) => Reply::bulk(text.as_bytes()),
         Value::Integer(number) => Reply::Integer(*number),

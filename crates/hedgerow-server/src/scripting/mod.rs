@@ -25,6 +25,12 @@ pub(crate) use machine::{Ended, Host, Machine, Stopped, Watch};
 
 /// The texts that EVAL has brought and that EVALSHA may name.
 const KEPT_OF_EVAL_MAX: usize = 500;
+/// Their bytes: 32 KiB for each of the most, and few scripts have as much.
+const BYTES_OF_EVAL_MAX: usize = 16 << 20;
+/// The bytes of what SCRIPT LOAD has brought, until SCRIPT FLUSH: those of the longest text.
+const BYTES_OF_LOAD_MAX: usize = 64 << 20;
+/// The memory of a script beside its text: the digest three times, and its places.
+const PROGRAM_BYTES: usize = 256;
 /// The states that wait for a script.
 const IDLE_MAX: usize = 8;
 
@@ -38,11 +44,64 @@ pub(crate) struct Program {
     pub(crate) shebang: Option<Shebang>,
 }
 
+impl Program {
+    fn bytes(&self) -> usize {
+        self.text.len() + PROGRAM_BYTES
+    }
+}
+
 #[derive(Default)]
 struct Texts {
     by_digest: HashMap<String, Arc<Program>>,
     /// Those that EVAL has brought, the oldest first.
     of_eval: VecDeque<String>,
+    /// The bytes of those.
+    bytes_of_eval: usize,
+    /// The bytes of the others.
+    bytes_of_load: usize,
+}
+
+impl Texts {
+    /// Remembers a script until newer ones need its room.
+    fn remember(&mut self, program: &Arc<Program>) {
+        if program.bytes() > BYTES_OF_EVAL_MAX {
+            return;
+        }
+        let digest = program.digest.clone();
+        self.bytes_of_eval += program.bytes();
+        self.of_eval.push_back(digest.clone());
+        self.by_digest.insert(digest, program.clone());
+        while self.of_eval.len() > KEPT_OF_EVAL_MAX || self.bytes_of_eval > BYTES_OF_EVAL_MAX {
+            let oldest = self.of_eval.pop_front();
+            let Some(gone) = oldest.and_then(|it| self.by_digest.remove(&it)) else {
+                break;
+            };
+            self.bytes_of_eval -= gone.bytes();
+        }
+    }
+
+    /// Keeps a script until all are forgotten.
+    fn keep(&mut self, program: &Arc<Program>) -> Result<(), String> {
+        let place = self.of_eval.iter().position(|it| *it == program.digest);
+        if place.is_none() && self.by_digest.contains_key(&program.digest) {
+            return Ok(());
+        }
+        let bytes = self.bytes_of_load + program.bytes();
+        if bytes > BYTES_OF_LOAD_MAX {
+            return Err(format!(
+                "ERR the scripts of SCRIPT LOAD take more than {BYTES_OF_LOAD_MAX} bytes: SCRIPT \
+                 FLUSH forgets them"
+            ));
+        }
+        self.bytes_of_load = bytes;
+        if let Some(place) = place {
+            self.of_eval.remove(place);
+            self.bytes_of_eval -= program.bytes();
+        }
+        let digest = program.digest.clone();
+        self.by_digest.insert(digest, program.clone());
+        Ok(())
+    }
 }
 
 /// See the module.
@@ -72,29 +131,22 @@ impl Scripts {
         let digest = digest(text);
         let mut texts = lock(&self.texts);
         let known = texts.by_digest.get(&digest).cloned();
+        let is_known = known.is_some();
         let program = match known {
             Some(program) => program,
             None => {
-                let (shebang, body) = Shebang::of_script(text)?;
-                let program = Arc::new(Program {
-                    digest: digest.clone(),
-                    text: body,
+                let (shebang, text) = Shebang::of_script(text)?;
+                Arc::new(Program {
+                    digest,
+                    text,
                     shebang,
-                });
-                texts.by_digest.insert(digest.clone(), program.clone());
-                if !keep {
-                    texts.of_eval.push_back(digest.clone());
-                }
-                program
+                })
             }
         };
-        if keep {
-            texts.of_eval.retain(|it| *it != digest);
-        }
-        if texts.of_eval.len() > KEPT_OF_EVAL_MAX
-            && let Some(oldest) = texts.of_eval.pop_front()
-        {
-            texts.by_digest.remove(&oldest);
+        match keep {
+            true => texts.keep(&program)?,
+            false if is_known => {}
+            false => texts.remember(&program),
         }
         Ok(program)
     }
@@ -180,5 +232,54 @@ impl Scripts {
             any = true;
         }
         any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn program(number: usize, bytes: usize) -> Arc<Program> {
+        Arc::new(Program {
+            digest: number.to_string(),
+            text: vec![b'-'; bytes],
+            shebang: None,
+        })
+    }
+
+    #[test]
+    fn the_texts_of_eval_are_few_and_short_together() {
+        let mut texts = Texts::default();
+        (0..1_000).for_each(|number| texts.remember(&program(number, 10)));
+        assert_eq!(texts.by_digest.len(), KEPT_OF_EVAL_MAX);
+        (1_000..1_040).for_each(|number| texts.remember(&program(number, MIB)));
+        let last = |texts: &Texts| {
+            let is_there = |number: &usize| texts.by_digest.contains_key(&number.to_string());
+            (0..2_000).filter(is_there).collect::<Vec<_>>()
+        };
+        assert_eq!(last(&texts), (1_025..1_040).collect::<Vec<_>>());
+        // One that is too long alone takes no room of others.
+        texts.remember(&program(1_040, BYTES_OF_EVAL_MAX));
+        assert_eq!(last(&texts), (1_025..1_040).collect::<Vec<_>>());
+        assert_eq!(texts.bytes_of_eval, 15 * (MIB + PROGRAM_BYTES));
+    }
+
+    #[test]
+    fn what_script_load_brings_has_a_bound() {
+        let mut texts = Texts::default();
+        // EVAL has brought one of them before. It counts once.
+        texts.remember(&program(0, MIB));
+        for number in (0..63).chain(0..63) {
+            texts.keep(&program(number, MIB)).unwrap();
+        }
+        assert_eq!((texts.bytes_of_eval, texts.of_eval.len()), (0, 0));
+        let refused = texts.keep(&program(63, MIB)).unwrap_err();
+        assert!(refused.contains("SCRIPT FLUSH"), "{refused}");
+        assert_eq!(texts.by_digest.len(), 63);
+        // EVAL goes on, and takes none of this room.
+        (100..200).for_each(|number| texts.remember(&program(number, MIB)));
+        assert_eq!(texts.by_digest.len(), 63 + 15);
     }
 }

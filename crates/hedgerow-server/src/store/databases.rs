@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 #[cfg(feature = "lua")]
 use hedgerow::Durability;
 use hedgerow::{Db, Error, ErrorKind, Keyspace, Layout, Result};
@@ -149,8 +149,9 @@ impl Databases {
         &self.db
     }
 
-    pub(crate) fn map(&self) -> Arc<Map> {
-        self.map.load_full()
+    /// The present map. A guard does not count references, which all threads would write to.
+    pub(crate) fn map(&self) -> Guard<Arc<Map>> {
+        self.map.load()
     }
 
     /// The hash of a key or field.

@@ -1,10 +1,11 @@
 //! The bytes that a reply may take: as many as all clients may leave unread together. What is
-//! collected for a reply is counted before it is kept.
+//! collected for a reply is counted before it is kept. An element counts with the memory that it
+//! takes beside its bytes, which is most of it if it is short.
 
 use std::cmp::Ordering;
 
 use super::{Answer, Stop};
-use crate::resp::Reply;
+use crate::resp::{ELEMENT_BYTES, Reply};
 
 /// The memory of one commit: the largest values of a pipeline, twice, since it reads its writes.
 pub(super) const BATCH_BYTES_MAX: usize = 256 << 20;
@@ -64,8 +65,10 @@ impl Room {
     /// Checks that there is room for a reply, and takes it if others are to share it.
     pub(crate) fn hold(&mut self, reply: Reply) -> Answer<Reply> {
         let mut behind = *self;
-        behind.take(reply.bytes())?;
+        behind.take(reply.memory_bytes())?;
         if self.is_shared {
+            // It is an element of the reply to EXEC.
+            behind.left = behind.left.saturating_sub(ELEMENT_BYTES);
             *self = behind;
         }
         Ok(reply)
@@ -73,7 +76,7 @@ impl Room {
 
     /// Adds to replies, which are parts of one.
     pub(crate) fn push(&mut self, replies: &mut Vec<Reply>, reply: Reply) -> Answer<()> {
-        self.take(reply.bytes())?;
+        self.take(reply.element_bytes())?;
         replies.push(reply);
         Ok(())
     }
@@ -112,7 +115,7 @@ impl Room {
 
     /// Collects the elements of a reply.
     pub(crate) fn replies(self, parts: impl Iterator<Item = Answer<Reply>>) -> Answer<Vec<Reply>> {
-        self.collect(parts, Reply::bytes)
+        self.collect(parts, Reply::element_bytes)
     }
 }
 
@@ -208,6 +211,29 @@ mod tests {
             first.push(it, bytes).unwrap();
         }
         assert_eq!(first.sorted().unwrap(), [1, 2, 3]);
+    }
+
+    /// Elements of a byte counted for 7, and took 72 and their bytes.
+    #[test]
+    fn short_elements_count_with_the_memory_that_they_take() {
+        const BYTES_MAX: usize = 1 << 20;
+        assert_eq!(ELEMENT_BYTES, 72, "docs/server.md says so");
+        let room = Room::behind(BYTES_MAX, 0, false);
+        let short = |count: usize| (0..count).map(|_| Ok(Reply::bulk("m")));
+        let fitting = BYTES_MAX / Reply::bulk("m").element_bytes();
+        assert_eq!(room.replies(short(fitting)).unwrap().len(), fitting);
+        room.replies(short(fitting + 1)).unwrap_err();
+        // Also in other replies, and in those of a transaction.
+        let nested = |count| Reply::Array(vec![Reply::Set(vec![Reply::Null; count])]);
+        let mut hold = room;
+        hold.hold(nested(fitting / 2)).unwrap();
+        hold.hold(nested(2 * fitting)).unwrap_err();
+        let mut shared = Room::behind(BYTES_MAX, 0, true);
+        let held = (0..).take_while(|_| shared.hold(Reply::Null).is_ok());
+        assert!(held.count() * size_of::<Reply>() <= BYTES_MAX);
+        // A long one counts as it is written.
+        let long = BYTES_MAX - 16;
+        hold.hold(Reply::Bulk(vec![0; long])).unwrap();
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub(crate) enum Stop {
     Read,
     /// The command walks over many elements, so it has to run where waiting is allowed.
     Device,
+    /// The command reads several entries, so it needs a snapshot.
+    Snapshot,
     /// The database must be made first.
     Database(usize),
     /// The command touches keys that it has not named, so it has to hold all.

@@ -4,9 +4,14 @@
 //! command with [`Stop::Read`]; the executor has the pages read, without any lock, and runs the
 //! command again. So commands know nothing of devices, locks or threads, and a command that is run
 //! again has no effect twice: everything that it did is undone first.
+//!
+//! The state is that of a snapshot. A snapshot costs more than the lookup of a key, so an attempt
+//! does without one where the present is as good: if it holds the keys that it reads, which nobody
+//! else changes then, or if each command reads one entry.
 
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use hedgerow::{Durability, IndexedBatch, Keyspace, MemoryAnswer, Savepoint, Slice};
 
 use super::databases::{self, Databases, Map, Space};
@@ -62,8 +67,12 @@ struct Begin {
 /// See the module.
 pub(crate) struct Txn<'a> {
     databases: &'a Databases,
-    pub(super) map: Arc<Map>,
+    pub(super) map: Guard<Arc<Map>>,
     batch: IndexedBatch,
+    /// Each command may read one entry: there is no snapshot, and others write.
+    reads_once: bool,
+    /// The command that runs has read it.
+    has_read: bool,
     pub(super) mode: Mode,
     pub(crate) wanted: Vec<Wanted>,
     /// The keys that commands which only read have found and missed.
@@ -108,14 +117,30 @@ pub(crate) struct Txn<'a> {
 }
 
 impl<'a> Txn<'a> {
-    /// The present state. The keyspaces are looked up first, so that the state has them.
+    /// The state of one moment. The keyspaces are looked up first, so that the state has them.
     pub(crate) fn new(databases: &'a Databases, mode: Mode, now: u64) -> hedgerow::Result<Txn<'a>> {
         let map = databases.map();
-        let mut batch = databases.db().indexed_batch()?;
+        let batch = databases.db().indexed_batch()?;
+        Ok(Txn::over((databases, map), batch, (mode, now)))
+    }
+
+    /// The present state, for an attempt that holds the keys that it reads.
+    pub(crate) fn of_present(databases: &'a Databases, mode: Mode, now: u64) -> Txn<'a> {
+        let (map, batch) = (databases.map(), databases.db().present_batch());
+        Txn::over((databases, map), batch, (mode, now))
+    }
+
+    fn over(
+        (databases, map): (&'a Databases, Guard<Arc<Map>>),
+        mut batch: IndexedBatch,
+        (mode, now): (Mode, u64),
+    ) -> Txn<'a> {
         batch.set_memory_max(BATCH_BYTES_MAX);
-        Ok(Txn {
+        Txn {
             map,
             batch,
+            reads_once: false,
+            has_read: false,
             databases,
             mode,
             wanted: Vec::new(),
@@ -140,7 +165,23 @@ impl<'a> Txn<'a> {
             refusal: None,
             room: Room::ENDLESS,
             scratch: Vec::new(),
-        })
+        }
+    }
+
+    /// Lets everything be read as it was at one moment. What was read of held keys is the same.
+    pub(crate) fn pin(&self) {
+        self.batch.snapshot();
+    }
+
+    /// Lets each command read one entry of the present; [`Stop::Snapshot`] ends one that reads
+    /// more.
+    pub(crate) fn read_once(&mut self) {
+        self.reads_once = true;
+    }
+
+    /// Returns true if no database was replaced since the beginning.
+    pub(crate) fn has_present_map(&self) -> bool {
+        Arc::ptr_eq(&self.map, &self.databases.map())
     }
 
     // ---- one command after the other ----
@@ -148,6 +189,11 @@ impl<'a> Txn<'a> {
     /// Begins a command, which can be undone.
     pub(crate) fn begin(&mut self) {
         self.looking_up = [0; 2];
+        if self.reads_once {
+            self.has_read = false;
+            // Others may have changed it.
+            self.last = None;
+        }
         self.begin = Some(Begin {
             savepoint: self.batch.savepoint(),
             effects: self.effects.lengths(),
@@ -242,8 +288,19 @@ impl<'a> Txn<'a> {
         let Some(Some(database)) = self.map.get(db) else {
             return Ok(None);
         };
+        if self.reads_once && std::mem::replace(&mut self.has_read, true) {
+            return Err(Stop::Snapshot);
+        }
         let wanted = (self.mode, &mut self.wanted);
         read(&mut self.batch, wanted, database.space(space), key)
+    }
+
+    /// Ends a command that reads several entries if it may not.
+    fn check_snapshot(&self) -> Answer<()> {
+        match self.reads_once {
+            true => Err(Stop::Snapshot),
+            false => Ok(()),
+        }
     }
 
     /// The kept parts of several values. In memory mode all that are missing are asked for
@@ -254,6 +311,7 @@ impl<'a> Txn<'a> {
         keys: &[Vec<u8>],
         mut kept: impl FnMut(Option<Slice>) -> Answer<T>,
     ) -> Answer<Vec<T>> {
+        self.check_snapshot()?;
         let Some(Some(database)) = self.map.get(db) else {
             return keys.iter().map(|_| kept(None)).collect();
         };
@@ -315,6 +373,7 @@ impl<'a> Txn<'a> {
         range: std::ops::Range<Vec<u8>>,
         count: u64,
     ) -> Answer<impl DoubleEndedIterator<Item = Answer<(Slice, Slice)>> + use<>> {
+        self.check_snapshot()?;
         self.may_walk(count)?;
         if space == Space::Meta {
             self.write_last()?;
@@ -333,8 +392,17 @@ impl<'a> Txn<'a> {
         let Some(Some(database)) = self.map.get(db) else {
             return Ok(0);
         };
-        let (server, wanted) = (&self.databases.server, (self.mode, &mut self.wanted));
-        let stored = read(&mut self.batch, wanted, server, &database.size_key)?;
+        // Nobody holds it.
+        self.pin();
+        let (server, key) = (&self.databases.server, &database.size_key);
+        let stored = match self.mode {
+            Mode::Device => self.batch.get(server, key)?,
+            Mode::Memory => match self.batch.get_if_cached(server, key)? {
+                // To read it ahead is no help: memory alone does not add up the changes.
+                MemoryAnswer::Unknown => return Err(Stop::Device),
+                found => found.value(),
+            },
+        };
         let stored = stored.map(|stored| stored.as_bytes().try_into().map_err(|_| Stop::damaged()));
         let stored = stored.transpose()?.map_or(0, i64::from_le_bytes);
         Ok(stored + self.sizes[db])

@@ -84,6 +84,12 @@ impl Client {
         self.stream.get_mut().write_all(&bytes).unwrap();
     }
 
+    /// Sends calls that the server most likely reads at once.
+    pub(crate) fn send_together(&mut self, calls: &[&str]) {
+        let bytes: Vec<u8> = calls.iter().flat_map(|words| request(words)).collect();
+        self.stream.get_mut().write_all(&bytes).unwrap();
+    }
+
     pub(crate) fn pipeline(&mut self, calls: &[&str]) -> Vec<Value> {
         calls.iter().for_each(|words| self.send(words));
         calls.iter().map(|_| self.receive()).collect()

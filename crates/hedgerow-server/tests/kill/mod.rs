@@ -59,16 +59,19 @@ impl Served {
         self.signal("STOP");
         // The threads stop one after the other.
         until("a process that stands still", || {
-            let mut threads = std::fs::read_dir(self.file("task")).unwrap();
-            threads.all(|thread| {
-                let status = std::fs::read_to_string(thread.unwrap().path().join("stat"));
-                // The name of the program stands in parentheses before the state.
-                let is_stopped =
-                    |it: String| it.rsplit_once(") ").is_some_and(|it| it.1.starts_with('T'));
-                // A thread may end meanwhile.
-                status.is_ok_and(is_stopped)
-            })
+            let mut states = self.states();
+            states.all(|it| it == Some('T'))
         });
+    }
+
+    /// The state of each thread; `None` for one that has just ended.
+    pub(crate) fn states(&self) -> impl Iterator<Item = Option<char>> {
+        let threads = std::fs::read_dir(self.file("task")).unwrap();
+        threads.map(|thread| {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("stat")).ok()?;
+            // The name of the program stands in parentheses before the state.
+            status.rsplit_once(") ")?.1.chars().next()
+        })
     }
 
     /// The most memory that the process has had since [`Served::forget_peak`].

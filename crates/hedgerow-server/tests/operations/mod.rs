@@ -187,6 +187,13 @@ fn config_refuses_what_the_server_cannot_do() {
         ("save", "", "60 1"),
         ("protected-mode", "yes", "no"),
         ("stop-writes-on-bgsave-error", "no", "yes"),
+        ("maxmemory-clients", "67108864", "0"),
+        ("proto-max-bulk-len", "67108864", "512mb"),
+        (
+            "client-output-buffer-limit",
+            "normal 0 0 0 slave 0 0 0 pubsub 33554432 0 0",
+            "pubsub 32mb 8mb 60",
+        ),
     ] {
         let set = |client: &mut Client, value| client.call_words(&["CONFIG", "SET", name, value]);
         assert_eq!(set(&mut client, is), Value::status("OK"), "{name}");
@@ -201,6 +208,15 @@ fn config_refuses_what_the_server_cannot_do() {
         Value::status("OK"),
         "another text of the same number"
     );
+    // Some of the limits, in other words.
+    for limits in ["normal 0 0 0", "replica 0 0 0 pubsub 32mb 0 0"] {
+        let words = ["CONFIG", "SET", "client-output-buffer-limit", limits];
+        assert_eq!(client.call_words(&words), Value::status("OK"), "{limits}");
+    }
+    let limits = client
+        .call("CONFIG GET client-output-buffer-limit")
+        .to_string();
+    assert!(limits.contains("slave 0 0 0"), "{limits}");
     let twice = client.call("CONFIG SET maxmemory 1 maxmemory 2");
     assert!(twice.to_string().contains("duplicate"), "{twice}");
     served.end();

@@ -50,6 +50,35 @@ fn a_draw_of_too_many_elements_is_refused() {
     served.end();
 }
 
+/// A member of a byte counted for 7 bytes, and took 72 and its own.
+#[test]
+fn many_short_members_take_the_memory_of_a_reply() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    for call in ["HSET h f v", "SADD s f", "ZADD z 1 f"] {
+        client.call(call);
+    }
+    for draw in ["HRANDFIELD h", "SRANDMEMBER s", "ZRANDMEMBER z"] {
+        let reply = client.call(&format!("{draw} -1000000"));
+        assert!(is_refused(&reply), "{draw}: {:.100}", reply.to_string());
+        let drawn = client.call(&format!("{draw} -500000"));
+        assert!(matches!(drawn, Value::Array(items) if items.len() == 500_000));
+    }
+    // Also what a script returns, and the replies of a transaction together.
+    let script = "local t = {} for i = 1, 1000000 do t[i] = 'f' end return t";
+    let reply = client.call_words(&["EVAL", script, "0"]).to_string();
+    assert!(reply.contains("67108864 bytes"), "{reply:.100}");
+    client.call("MULTI");
+    (0..3).for_each(|_| drop(client.call("SRANDMEMBER s -300000")));
+    let Value::Array(replies) = client.call("EXEC") else {
+        panic!("expected an array");
+    };
+    let refused: Vec<bool> = replies.iter().map(is_refused).collect();
+    assert_eq!(refused, [false, false, true]);
+    served.end();
+}
+
 fn fill(client: &mut Client) {
     let value = "v".repeat(VALUE_BYTES);
     for i in 0..VALUES {

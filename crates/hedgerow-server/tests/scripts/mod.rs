@@ -81,6 +81,61 @@ fn is_killed(served: &Served, script: &str) {
     assert_eq!(client.call("EXISTS key"), int(0));
 }
 
+/// Each took a thread and its memory, up to 512 of them.
+#[test]
+#[cfg(target_os = "linux")]
+fn long_scripts_take_turns_and_others_are_served() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use crate::client::Client;
+
+    const SCRIPTS: usize = 80;
+    const AT_ONCE: usize = 32;
+    /// The threads that serve others, and those of the engine.
+    const MORE: usize = 8;
+    let dir = tempfile::tempdir().unwrap();
+    let served = crate::kill::Served::begin(dir.path());
+    let mut client = Client::connect(served.address);
+    client.call("RPUSH queue a b c");
+    let running = || served.states().filter(|it| *it == Some('R')).count();
+    let looping = (0..SCRIPTS).map(|_| {
+        let mut connection = Client::connect(served.address);
+        connection.waits_at_most(120);
+        // It holds no keys, which others wait for.
+        connection.send_words(&["EVAL_RO", "while true do end", "0"]);
+        connection
+    });
+    let mut looping: Vec<Client> = looping.collect();
+    crate::replicas::until("scripts at once", || running() >= AT_ONCE);
+    // They wait for a thread, and no thread waits for them.
+    for _ in 0..100 {
+        assert_eq!(client.call("PING"), Value::status("PONG"));
+        let popped = client.call("BLPOP queue 0.001");
+        assert!(!matches!(popped, Value::Error(_)), "{popped}");
+    }
+    // Other threads run for a moment.
+    let least = (0..50).map(|_| running()).min().unwrap();
+    assert!(least <= AT_ONCE + MORE, "{least} threads run");
+    let (mut killing, ended) = (Client::connect(served.address), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                killing.call("SCRIPT KILL");
+            }
+        });
+        let replies = looping.iter_mut().map(|it| it.try_receive());
+        let replies: Vec<_> = replies.collect();
+        ended.store(true, Ordering::Relaxed);
+        for reply in replies {
+            let is_killed =
+                matches!(&reply, Some(Value::Error(text)) if text.contains("killed by"));
+            assert!(is_killed, "{reply:?}");
+        }
+    });
+    assert_eq!(client.call("LLEN queue"), int(0));
+    served.kill();
+}
+
 /// A script goes on behind an error of its own, and not behind the bound of its memory.
 #[test]
 fn a_script_that_needs_too_much_memory_ends() {

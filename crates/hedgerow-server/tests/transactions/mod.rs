@@ -97,6 +97,68 @@ fn who_waits_is_served_behind_a_transaction_that_flushes() {
     served.end();
 }
 
+/// Redis says why, and that nothing was done.
+#[test]
+fn a_transaction_that_the_role_refuses_is_discarded() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut one, mut other) = (served.client(), served.client());
+    one.call("MULTI");
+    one.call("SET k 1");
+    other.call("CONFIG SET min-replicas-to-write 1");
+    assert_eq!(
+        one.call("EXEC").to_string(),
+        "-EXECABORT Transaction discarded because of: NOREPLICAS Not enough good replicas to write."
+    );
+    other.call("CONFIG SET min-replicas-to-write 0");
+    assert_eq!(one.call("EXEC").to_string(), "-ERR EXEC without MULTI");
+    assert_eq!(one.call("EXISTS k"), int(0));
+    served.end();
+}
+
+/// Each was compared with all before it, and had a state of its own.
+#[test]
+fn many_keys_are_watched() {
+    const KEYS: usize = 20_000;
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut one, mut other) = (served.client(), served.client());
+    let keys: Vec<String> = (0..KEYS).map(|it| format!("k{it}")).collect();
+    let watch = format!("WATCH {}", keys.join(" "));
+    other.call(&format!("MSET {}", keys.join(" 1 ") + " 1"));
+    other.call("PEXPIRE k7 1");
+    while other.call("EXISTS k7") == int(1) {}
+    other.call("SET k9 1 PX 60000");
+    let ok = Value::status("OK");
+    for (change, refuses) in [
+        ("SET k19999 2", true),
+        ("DEL k0", true),
+        ("SET k7 1", true),
+        ("SET another 1", false),
+        ("PEXPIRE k9 100000", true),
+    ] {
+        // Those that are watched already change nothing.
+        assert_eq!(one.call(&watch), ok);
+        assert_eq!(one.call("WATCH k1 k1 more"), ok);
+        other.call(change);
+        one.call("MULTI");
+        one.call("PING");
+        let expected = match refuses {
+            true => Value::Null,
+            false => Value::Array(vec![Value::status("PONG")]),
+        };
+        assert_eq!(one.call("EXEC"), expected, "{change}");
+    }
+    // A time of expiry is that of its key.
+    other.call("SET k9 1 PX 2000");
+    one.call("WATCH k8 k9 k10");
+    while other.call("EXISTS k9") == int(1) {}
+    one.call("MULTI");
+    one.call("PING");
+    assert_eq!(one.call("EXEC"), Value::Null);
+    served.end();
+}
+
 /// Nobody sees a part of such a transaction, and nothing comes between its parts.
 #[test]
 fn a_transaction_that_flushes_is_one_for_others() {
