@@ -151,7 +151,8 @@ fn page_of_parameters() -> String {
     for (kind, (title, text)) in KINDS.iter().enumerate() {
         let _ = write!(
             page,
-            "\n## {title}\n\n{text}\n\n| parameter | first value | |\n|---|---|---|\n"
+            "\n## {title}\n\n{text}\n\n<!-- figures: without rows: settings -->\n\
+             | parameter | first value | |\n|---|---|---|\n"
         );
         for (name, value) in parameters() {
             let value = if value.is_empty() {

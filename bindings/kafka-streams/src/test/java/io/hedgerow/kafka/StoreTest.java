@@ -156,6 +156,21 @@ class StoreTest extends StoreFixture {
         moved.close();
     }
 
+    /** The directory above a link is not that above its target. */
+    @Test
+    void aStateDirectoryMayBeBehindALink() throws IOException {
+        Files.createDirectories(state.resolve("deep/inner"));
+        Files.createSymbolicLink(state.resolve("link"), state.resolve("deep/inner"));
+        state = state.resolve("link/../there");
+        configure();
+        for (byte[] expected : new byte[][] {null, {1}}) {
+            KeyValueStore<Bytes, byte[]> store = open("counts");
+            assertArrayEquals(expected, store.get(key("a")));
+            store.put(key("a"), new byte[] {1});
+            store.close();
+        }
+    }
+
     /** Earlier versions stored the whole path. */
     @Test
     void aStoreWithAnAbsolutePathIsKept() throws IOException {
