@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use socket2::{Domain, Socket, Type};
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Status(String),
@@ -51,7 +53,21 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
+        Client::over(TcpStream::connect(address).unwrap())
+    }
+
+    /// Connects so that the system holds well below 1 MiB of replies that are not read: on both
+    /// sides it makes room by the size of segments, and here by what is asked for.
+    pub(crate) fn connect_with_small_buffers(address: SocketAddr) -> Client {
+        const BYTES: u32 = 4 << 10;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(BYTES as usize).unwrap();
+        socket.set_tcp_mss(BYTES / 8).unwrap();
+        socket.connect(&address.into()).unwrap();
+        Client::over(socket.into())
+    }
+
+    fn over(stream: TcpStream) -> Client {
         stream.set_nodelay(true).unwrap();
         Client {
             stream: BufReader::new(stream),
