@@ -60,8 +60,8 @@ abstract class HedgerowStore implements StateStore {
     private StoreMetrics metrics;
     private Position position = Position.emptyPosition();
     /**
-     * True since Streams has asked for an offset, or has written. A commit before that is none:
-     * Streams takes over the offsets of a file of before 4.3, which are those of another store.
+     * True since Streams has asked for an offset, or has written. A commit before that hands over the
+     * offsets of a file of before 4.3, which may be those of another store.
      */
     private boolean begun;
 
@@ -369,9 +369,13 @@ abstract class HedgerowStore implements StateStore {
         return true;
     }
 
+    /**
+     * Notes how far the state is. What is handed over before the store has begun counts unless it may be
+     * that of other state; then all is restored. RocksDB has it count always.
+     */
     @Override
     public synchronized void commit(Map<TopicPartition, Long> offsets) {
-        if (open && begun) {
+        if (open && (begun || identity.takesOffsets())) {
             synchronized (position) {
                 call(() -> {
                     identity.commit(offsets, position);

@@ -1,5 +1,8 @@
 package io.hedgerow.kafka;
 
+import static java.nio.file.StandardOpenOption.TRUNCATE_EXISTING;
+import static java.nio.file.StandardOpenOption.WRITE;
+
 import io.hedgerow.Batch;
 import io.hedgerow.Keyspace;
 import java.io.IOException;
@@ -12,6 +15,7 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.streams.StreamsConfig;
@@ -60,6 +64,8 @@ final class StoreIdentity {
     private final String store;
     private final String task;
     private final Path marker;
+    /** The store is new, although there was one before. */
+    private final boolean wasEmptied;
     private final String identity;
 
     private StoreIdentity(ProcessDatabase database, StateStoreContext context, String store) {
@@ -68,8 +74,10 @@ final class StoreIdentity {
         task = context.taskId().toString();
         Path directory = context.stateDir().toPath().toAbsolutePath();
         marker = directory.resolve(FOLDER).resolve(store);
+        boolean existed = Files.exists(marker);
         identity = read(marker);
         offsets = database.offsets();
+        wasEmptied = existed && value("status") == null;
     }
 
     /**
@@ -165,7 +173,10 @@ final class StoreIdentity {
         return file.isAbsolute() ? file : database.base().resolve(file).normalize();
     }
 
-    /** Reads the identity, or makes one: a crash of the machine may leave an empty file. */
+    /**
+     * Reads the identity, or makes one. The file is empty for a store that was given up, and may be
+     * so behind a crash of the machine.
+     */
     private static String read(Path marker) {
         try {
             String found = Files.exists(marker) ? text(marker) : "";
@@ -209,7 +220,20 @@ final class StoreIdentity {
     /** Makes the next open of any store start with an empty one. */
     static void forget(ProcessDatabase database, String identity) {
         if (isLive(database, identity)) {
-            delete(marker(database, identity));
+            empty(marker(database, identity));
+        }
+    }
+
+    /**
+     * Returns true if offsets from outside may be those of this store: its state was not given up, and
+     * the task has no stores that are not ours.
+     */
+    boolean takesOffsets() {
+        try (Stream<Path> others = Files.list(marker.getParent().getParent())) {
+            return !wasEmptied
+                    && others.allMatch(it -> Files.isRegularFile(it) || it.endsWith(FOLDER));
+        } catch (IOException e) {
+            throw new ProcessorStateException("cannot list the directory of task " + task, e);
         }
     }
 
@@ -220,14 +244,17 @@ final class StoreIdentity {
 
     /** Makes the next open start with an empty store. */
     void forget() {
-        delete(marker);
+        empty(marker);
     }
 
-    private static void delete(Path marker) {
+    /** Takes the identity out of a file, which stays: it says that there was a store. */
+    private static void empty(Path marker) {
         try {
-            Files.deleteIfExists(marker);
+            Files.newOutputStream(marker, WRITE, TRUNCATE_EXISTING).close();
+        } catch (NoSuchFileException e) {
+            LOG.debug("The directory of {} is gone", marker, e);
         } catch (IOException e) {
-            throw new ProcessorStateException("cannot remove " + marker, e);
+            throw new ProcessorStateException("cannot write " + marker, e);
         }
     }
 

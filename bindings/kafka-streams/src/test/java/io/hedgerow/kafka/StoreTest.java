@@ -266,20 +266,51 @@ class StoreTest extends StoreFixture {
         again.close();
     }
 
-    /** Streams before 4.3 left such a file: its offsets are those of stores of RocksDB. */
+    /** Streams before 4.3 left such a file. With no other state beside it, it is taken for ours. */
     @Test
-    void theOffsetsOfACheckpointFileAreNotThoseOfAStore() throws IOException {
+    void theOffsetsOfACheckpointFileAreTaken() throws IOException {
+        for (long offset : new long[] {7, 5}) {
+            for (String name : List.of("counts", "sums")) {
+                KeyValueStore<Bytes, byte[]> store = open(name);
+                handOver(store, offset);
+                assertEquals(offset, store.committedOffset(FIRST), name);
+                store.close();
+            }
+        }
+    }
+
+    /** The same file beside stores of RocksDB, or of a store whose state was given up. */
+    @ParameterizedTest
+    @ValueSource(strings = {"rocksdb", "counts", "hedgerow/counts"})
+    void theOffsetsOfACheckpointFileAreNotThoseOfAnEmptiedStore(String state) throws IOException {
+        Path before = this.state.resolve("shop/0_1").resolve(state);
+        if (state.startsWith("hedgerow")) {
+            KeyValueStore<Bytes, byte[]> store = open("counts");
+            store.put(key("a"), new byte[] {1});
+            store.close();
+            try (ProcessDatabase db = ProcessDatabase.open(context)) {
+                StoreIdentity.forget(db, Files.readString(before));
+            }
+        } else {
+            Files.createDirectories(before);
+        }
         KeyValueStore<Bytes, byte[]> store = open("counts");
-        Files.writeString(state.resolve("shop/0_1/.checkpoint"), "0\n1\nchangelog 0 7\n");
-        StateDirectory directories =
-                new StateDirectory(new StreamsConfig(configs), Time.SYSTEM, true, false);
-        LegacyCheckpointingStateStore.migrateLegacyOffsets(
-                "", directories, TASK, Map.of(FIRST, store));
-        assertFalse(Files.exists(state.resolve("shop/0_1/.checkpoint")));
+        handOver(store, 7);
         assertNull(store.committedOffset(FIRST), "everything is restored");
         store.commit(Map.of(FIRST, 3L));
         assertEquals(3L, store.committedOffset(FIRST));
         store.close();
+    }
+
+    /** Hands the offset of a file of before 4.3 over, as Streams does behind the opening of a task. */
+    private void handOver(KeyValueStore<Bytes, byte[]> store, long offset) throws IOException {
+        Path file = state.resolve("shop/0_1/.checkpoint");
+        Files.writeString(file, "0\n1\nchangelog 0 " + offset + "\n");
+        StateDirectory directories =
+                new StateDirectory(new StreamsConfig(configs), Time.SYSTEM, true, false);
+        LegacyCheckpointingStateStore.migrateLegacyOffsets(
+                "", directories, TASK, Map.of(FIRST, store));
+        assertFalse(Files.exists(file));
     }
 
     /** Streams deletes the directory of a task that moved away; its disk is free within an hour. */
