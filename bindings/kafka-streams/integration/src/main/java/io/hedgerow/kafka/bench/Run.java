@@ -140,7 +140,8 @@ final class Run {
         return child.await(it -> it.get("processed").asLong() >= count);
     }
 
-    private void committed(long count) throws ExecutionException, InterruptedException {
+    private void committed(long count)
+            throws IOException, ExecutionException, InterruptedException {
         Progress.await(admin, id, id, count, COMMITTED_AFTER_MAX);
     }
 

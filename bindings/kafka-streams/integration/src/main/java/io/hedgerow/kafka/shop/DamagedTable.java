@@ -6,7 +6,6 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Pattern;
@@ -36,12 +35,7 @@ public final class DamagedTable {
         String guarantee = arguments[1];
         boolean passed;
         try (Fleet fleet = new Fleet(Path.of(arguments[0]), INSTANCES, guarantee, arguments[2])) {
-            for (int i = 0; i < INSTANCES; i++) {
-                fleet.start(i);
-            }
-            Orders orders =
-                    new Orders(fleet.address, CUSTOMERS, PER_SECOND, Long.MAX_VALUE, false);
-            orders.start();
+            Orders orders = fleet.begin(CUSTOMERS, PER_SECOND);
             System.out.println("begin: " + fleet.waitUntilRunning(RUNNING_AFTER_MAX));
             Progress.await(
                     fleet.address, "shop", Instance.ORDERS, 3 * CUSTOMERS, PROCESSED_AFTER_MAX);
@@ -51,9 +45,11 @@ public final class DamagedTable {
             for (Path table : tables) {
                 damage(table);
             }
-            long before = noticed(fleet);
+            int before = fleet.logged(0, NOTICED).size();
             fleet.start(0);
-            passed = noticesAfter(fleet, before);
+            passed =
+                    Progress.await(
+                            RUNNING_AFTER_MAX, () -> fleet.logged(0, NOTICED).size() > before);
             String waited = fleet.waitUntilRunning(RUNNING_AFTER_MAX);
             System.out.printf(
                     "%d tables damaged, %s: %s%n",
@@ -61,8 +57,7 @@ public final class DamagedTable {
             passed &= fleet.isRunning(0) && fleet.isRunning(1);
             passed &= Results.areRight(fleet, orders, guarantee);
         }
-        System.out.println(guarantee + ", damaged tables: " + (passed ? "holds" : "DOES NOT HOLD"));
-        System.exit(passed ? 0 : 1);
+        Results.end(guarantee + ", damaged tables", passed);
     }
 
     /**
@@ -99,24 +94,5 @@ public final class DamagedTable {
             bytes[i] ^= 0x55;
         }
         Files.write(table, bytes);
-    }
-
-    private static long noticed(Fleet fleet) throws IOException {
-        try (Stream<String> lines = Files.lines(fleet.log(0))) {
-            return lines.filter(it -> NOTICED.matcher(it).find()).count();
-        }
-    }
-
-    /** Waits until the log of the first instance has more errors of damage than before. */
-    private static boolean noticesAfter(Fleet fleet, long before)
-            throws IOException, InterruptedException {
-        Instant began = Instant.now();
-        while (noticed(fleet) == before) {
-            if (Duration.between(began, Instant.now()).compareTo(RUNNING_AFTER_MAX) > 0) {
-                return false;
-            }
-            Thread.sleep(500);
-        }
-        return true;
     }
 }

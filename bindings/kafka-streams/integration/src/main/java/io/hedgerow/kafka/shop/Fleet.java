@@ -8,6 +8,10 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /** A broker and the instances of an application, each a process that one can kill. */
 final class Fleet implements AutoCloseable {
@@ -29,6 +33,16 @@ final class Fleet implements AutoCloseable {
         children = new Children(dir);
         address = children.startBroker();
         instances = new ArrayList<>(Collections.nCopies(count, null));
+    }
+
+    /** Starts all instances, and orders that do not end. */
+    Orders begin(int customers, int perSecond) throws IOException {
+        for (int i = 0; i < instances.size(); i++) {
+            start(i);
+        }
+        Orders orders = new Orders(address, customers, perSecond, Long.MAX_VALUE, false);
+        orders.start();
+        return orders;
     }
 
     /** Starts an instance, whose directory it keeps from one life to the next. */
@@ -62,9 +76,11 @@ final class Fleet implements AutoCloseable {
         return dir.resolve(name(index));
     }
 
-    /** The log of an instance, of all its lives. */
-    Path log(int index) {
-        return children.log(name(index));
+    /** The lines with a pattern in the log of an instance, of all its lives. */
+    List<String> logged(int index, Pattern pattern) throws IOException {
+        try (Stream<String> lines = Files.lines(children.log(name(index)))) {
+            return lines.filter(it -> pattern.matcher(it).find()).collect(Collectors.toList());
+        }
     }
 
     /** Kills an instance at once, as {@code kill -9} does, and waits until it is gone. */
@@ -89,22 +105,27 @@ final class Fleet implements AutoCloseable {
     }
 
     /** Waits until all instances are running, or for some time; returns how it ended. */
-    String waitUntilRunning(Duration max) throws IOException, InterruptedException {
+    String waitUntilRunning(Duration max)
+            throws IOException, ExecutionException, InterruptedException {
         Instant began = Instant.now();
-        while (Duration.between(began, Instant.now()).compareTo(max) < 0) {
-            boolean all = true;
-            StringBuilder states = new StringBuilder();
-            for (int i = 0; i < instances.size(); i++) {
-                all &= isRunning(i);
-                states.append(' ').append(state(i));
-            }
-            if (all) {
-                long millis = Duration.between(began, Instant.now()).toMillis();
-                return "all running after " + millis + " ms," + states;
-            }
-            Thread.sleep(100);
+        if (!Progress.await(max, this::areRunning)) {
+            return "not all running after " + max.toSeconds() + " s";
         }
-        return "not all running after " + max.toSeconds() + " s";
+        long millis = Duration.between(began, Instant.now()).toMillis();
+        StringBuilder text = new StringBuilder("all running after " + millis + " ms,");
+        for (int i = 0; i < instances.size(); i++) {
+            text.append(' ').append(state(i));
+        }
+        return text.toString();
+    }
+
+    private boolean areRunning() throws IOException {
+        for (int i = 0; i < instances.size(); i++) {
+            if (!isRunning(i)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Ends all processes. */

@@ -7,8 +7,8 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
-import java.util.stream.Collectors;
-import java.util.stream.Stream;
+import java.util.concurrent.ExecutionException;
+import java.util.regex.Pattern;
 
 /**
  * Two instances with standbys, of which the first has its state on a small disk, which becomes full. It
@@ -22,7 +22,7 @@ public final class FullDisk {
     private static final int PER_SECOND = 2000;
     private static final Duration RUNNING_AFTER_MAX = Duration.ofMinutes(3);
     private static final Duration STOPPED_AFTER_MAX = Duration.ofMinutes(10);
-    private static final String ERROR = "no space left";
+    private static final Pattern ERROR = Pattern.compile("no space left");
 
     private FullDisk() {}
 
@@ -31,12 +31,7 @@ public final class FullDisk {
         String guarantee = arguments[1];
         boolean passed;
         try (Fleet fleet = new Fleet(Path.of(arguments[0]), INSTANCES, guarantee, arguments[2])) {
-            for (int i = 0; i < INSTANCES; i++) {
-                fleet.start(i);
-            }
-            Orders orders =
-                    new Orders(fleet.address, CUSTOMERS, PER_SECOND, Long.MAX_VALUE, false);
-            orders.start();
+            Orders orders = fleet.begin(CUSTOMERS, PER_SECOND);
             System.out.println("begin: " + fleet.waitUntilRunning(RUNNING_AFTER_MAX));
             Path ballast = fleet.directory(0).resolve("state-dir").resolve("ballast");
             System.out.printf("the disk is full after %d MiB more%n", fill(ballast) >> 20);
@@ -48,8 +43,7 @@ public final class FullDisk {
             passed &= fleet.isRunning(0) && fleet.isRunning(1);
             passed &= Results.areRight(fleet, orders, guarantee);
         }
-        System.out.println(guarantee + ", a full disk: " + (passed ? "holds" : "DOES NOT HOLD"));
-        System.exit(passed ? 0 : 1);
+        Results.end(guarantee + ", a full disk", passed);
     }
 
     /** Writes a file until there is no room, and returns its size. */
@@ -70,20 +64,15 @@ public final class FullDisk {
     }
 
     /** Waits until the first instance has stopped. Returns true if it has said why, and the other runs. */
-    private static boolean stops(Fleet fleet) throws IOException, InterruptedException {
+    private static boolean stops(Fleet fleet)
+            throws IOException, ExecutionException, InterruptedException {
         Instant began = Instant.now();
-        while (!fleet.state(0).startsWith("ERROR")) {
-            if (Duration.between(began, Instant.now()).compareTo(STOPPED_AFTER_MAX) > 0) {
-                System.out.println("expected the instance to stop, found " + fleet.state(0));
-                return false;
-            }
-            Thread.sleep(500);
+        if (!Progress.await(STOPPED_AFTER_MAX, () -> fleet.state(0).startsWith("ERROR"))) {
+            System.out.println("expected the instance to stop, found " + fleet.state(0));
+            return false;
         }
         long seconds = Duration.between(began, Instant.now()).toSeconds();
-        List<String> errors;
-        try (Stream<String> lines = Files.lines(fleet.log(0))) {
-            errors = lines.filter(it -> it.contains(ERROR)).collect(Collectors.toList());
-        }
+        List<String> errors = fleet.logged(0, ERROR);
         System.out.printf(
                 "stopped after %d s; the other one: %s; %d lines say why%n",
                 seconds, fleet.state(1), errors.size());

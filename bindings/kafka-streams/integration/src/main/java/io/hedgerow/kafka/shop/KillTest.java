@@ -23,12 +23,7 @@ public final class KillTest {
         int kills = Integer.parseInt(arguments[2]);
         boolean passed;
         try (Fleet fleet = new Fleet(Path.of(arguments[0]), INSTANCES, guarantee, arguments[3])) {
-            for (int i = 0; i < INSTANCES; i++) {
-                fleet.start(i);
-            }
-            Orders orders =
-                    new Orders(fleet.address, CUSTOMERS, PER_SECOND, Long.MAX_VALUE, false);
-            orders.start();
+            Orders orders = fleet.begin(CUSTOMERS, PER_SECOND);
             Random random = new Random(31);
             for (int kill = 1; kill <= kills; kill++) {
                 String waited = fleet.waitUntilRunning(KILLED_AFTER_MAX);
@@ -40,7 +35,6 @@ public final class KillTest {
             System.out.println("end: " + fleet.waitUntilRunning(KILLED_AFTER_MAX));
             passed = Results.areRight(fleet, orders, guarantee);
         }
-        System.out.println(guarantee + ", " + kills + " kills: " + (passed ? "holds" : "DOES NOT HOLD"));
-        System.exit(passed ? 0 : 1);
+        Results.end(guarantee + ", " + kills + " kills", passed);
     }
 }

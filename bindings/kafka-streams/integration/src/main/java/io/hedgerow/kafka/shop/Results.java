@@ -1,5 +1,6 @@
 package io.hedgerow.kafka.shop;
 
+import java.io.IOException;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.HashMap;
@@ -24,12 +25,18 @@ final class Results {
      * true if all are exact, or under at-least-once never less.
      */
     static boolean areRight(Fleet fleet, Orders orders, String guarantee)
-            throws ExecutionException, InterruptedException {
+            throws IOException, ExecutionException, InterruptedException {
         orders.end();
         Progress.await(fleet.address, "shop", Instance.ORDERS, orders.sent(), PROCESSED_AFTER_MAX);
         boolean exact = guarantee.equals(StreamsConfig.EXACTLY_ONCE_V2);
         return settled(fleet, Instance.SUMS, orders.sums, exact)
                 & settled(fleet, Instance.WINDOWS, orders.windows, exact);
+    }
+
+    /** Says how a test ended, and ends the process. */
+    static void end(String test, boolean passed) {
+        System.out.println(test + ": " + (passed ? "holds" : "DOES NOT HOLD"));
+        System.exit(passed ? 0 : 1);
     }
 
     /** Reads results, until they are what they must be or no more come. */
