@@ -1,18 +1,24 @@
 package io.hedgerow.kafka.bench;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.hedgerow.Options;
+import io.hedgerow.SharedHedgerow;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
@@ -41,6 +47,7 @@ import org.apache.kafka.streams.state.QueryableStoreTypes;
  * stretch LAST   measures from the next record to this one
  * pause, resume  stops processing, and goes on
  * total          the keys of all stores, and the sum of their counts
+ * engine         MiB that our stores have written, by the engine's counts
  * close          closes the stores, and leaves the process
  * </pre>
  */
@@ -95,6 +102,8 @@ public final class Application {
                 return status();
             case "total":
                 return total();
+            case "engine":
+                return engine();
             case "close":
                 streams.close(Duration.ofMinutes(5));
                 return status();
@@ -116,6 +125,20 @@ public final class Application {
         commits.putAll(TimedCommits.MICROS.row("store_commit_us"));
         status.put("commits", commits);
         return status;
+    }
+
+    private Map<String, Object> engine() {
+        Path database = Path.of(settings.text("dir"), ".hedgerow-" + settings.text("id"));
+        if (!Files.exists(database)) {
+            return Map.of();
+        }
+        try (SharedHedgerow shared = SharedHedgerow.open(database, new Options())) {
+            Map<String, Object> stats = shared.database().stats();
+            return Stream.of("log", "flush", "merge_write")
+                    .collect(Collectors.toMap(
+                            it -> "engine_" + it + "_mib",
+                            it -> ((Number) stats.get(it + "_bytes")).longValue() >> 20));
+        }
     }
 
     private Map<String, Object> total() {

@@ -129,6 +129,8 @@ final class Run {
         status.get("commits").properties().forEach(it ->
                 row.put(it.getKey(), it.getValue().numberValue()));
         usage(child);
+        child.ask("engine").properties().forEach(it ->
+                row.put(it.getKey(), it.getValue().asLong()));
         check(child, false);
         child.ask("close");
         row.put("device_closed_mib", child.written() >> 20);
