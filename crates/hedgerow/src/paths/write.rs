@@ -197,8 +197,8 @@ pub(crate) fn commit(
     // A failed commit lets its successors proceed to find the log poisoned, instead of waiting.
     engine.publisher.finish(reserved.ticket);
     engine.publisher.wait(reserved.last.0);
-    if let Some(filled) = written? {
-        background::spawn(engine, Priority::Log, move |_| filled.write_back());
+    if let Some(upkeep) = written? {
+        background::spawn(engine, Priority::Log, move |_| upkeep.run());
     }
     writer.log.check_poison()?;
 

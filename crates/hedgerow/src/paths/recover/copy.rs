@@ -16,6 +16,7 @@ use crate::base::error::{Error, Result};
 use crate::table::memory::Memory;
 use crate::tree::engine::{Catalog, CommitState, Engine, Writer};
 use crate::tree::partition::Partition;
+use crate::tree::wal::log::SegmentUpkeep;
 use crate::tree::wal::payload::{Op, logged};
 use crate::tree::wal::segment_reader::Record;
 
@@ -117,7 +118,7 @@ fn copy(
         (partition.latest_write()).store(seqno, Ordering::Relaxed);
         state.register(partition);
     }
-    let filled = log.write(&place, &payload, ops, first)?;
-    filled.into_iter().for_each(|filled| filled.write_back());
+    let upkeep = log.write(&place, &payload, ops, first)?;
+    upkeep.into_iter().for_each(SegmentUpkeep::run);
     Ok(count)
 }

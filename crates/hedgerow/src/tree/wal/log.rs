@@ -8,8 +8,9 @@
 //! * A segment without room for the next record ends with a *seal*: a record without operations.
 //!   Replay continues in the next segment only after a seal. So a crash that lost the end of one
 //!   segment but kept the next cannot leave a hole in the order.
-//! * Each [`FullRange`] of a segment, a mebibyte, is written back as soon as it is full. So the
-//!   sync before a flush finds little to do.
+//! * Each mebibyte of a segment is written back when it is full, and one ahead is made ready
+//!   ([`SegmentUpkeep`]). So the sync before a flush finds little to do, and a commit does not wait
+//!   for the file system to make pages ready.
 //! * [`Log::sync_through`] is shared: a thread that finds no sync under way syncs for all waiting
 //!   threads.
 //! * A segment records the highest number that each partition wrote into it. It is retired when all
@@ -37,7 +38,7 @@ use super::record;
 use super::record::Form;
 pub(crate) use segment_list::FeedSegment;
 use segment_list::{FIRST_BYTES, Segments};
-pub(crate) use tail::{FullRange, Reservation, Tail};
+pub(crate) use tail::{Reservation, SegmentUpkeep, Tail};
 
 /// The bytes ahead of the records that are prepared in a segment. A sync may write all prepared
 /// bytes, so it is not the whole segment.
@@ -167,15 +168,15 @@ impl Log {
         Ok(true)
     }
 
-    /// Copies a record to its place. Outside every lock. Returns a part now and then that the log
-    /// has left behind, which a thread with spare time writes back.
+    /// Copies a record to its place. Outside every lock. Now and then it returns work that a thread
+    /// with spare time does, since the file system may be busy for long.
     pub(crate) fn write(
         &self,
         place: &Reservation,
         payload: &[u8],
         ops: u32,
         first_seqno: SeqNo,
-    ) -> Result<Option<FullRange>> {
+    ) -> Result<Option<SegmentUpkeep>> {
         let number = place.segment.number;
         let at = LogPosition {
             segment: number,
@@ -215,17 +216,14 @@ impl Log {
         }
         let start = place.end.next_multiple_of(PREPARED_BYTES);
         let end = (start + PREPARED_BYTES).min(place.segment.file.capacity_bytes());
-        if start < end {
-            place.segment.file.prepare(start..end);
-        }
         // The system may keep the end of a filled part and what comes behind it in one folio, which
         // is written as a whole. So a part is written back when the next one is full, too.
         let behind = |offset: u64| offset.saturating_sub(PREPARED_BYTES);
-        Ok(Some(FullRange {
+        Ok(Some(SegmentUpkeep {
             segment: Arc::clone(&place.segment),
-            range: behind(filled.start)..behind(filled.end),
-        })
-        .filter(|full| !full.range.is_empty()))
+            ahead: start..end,
+            behind: behind(filled.start)..behind(filled.end),
+        }))
     }
 
     /// The position before which everything is durable.

@@ -51,18 +51,27 @@ impl Reservation {
     }
 }
 
-/// A part of a segment that has no room for further records, and neither has the one behind it.
+/// The work that a part of a segment leaves when it is full.
 #[derive(Debug)]
-pub(crate) struct FullRange {
+pub(crate) struct SegmentUpkeep {
     pub(super) segment: Arc<LiveSegment>,
-    pub(super) range: Range<u64>,
+    /// The next part but one. Writers may be in the next one already.
+    pub(super) ahead: Range<u64>,
+    /// The part before, which has no room for further records either.
+    pub(super) behind: Range<u64>,
 }
 
-impl FullRange {
-    /// Starts writing it to the medium, without waiting. A flush syncs the log first: writing all
-    /// records of a memtable at once would block the device's reads for that time.
-    pub(crate) fn write_back(self) {
-        self.segment.file.write_back(self.range);
+impl SegmentUpkeep {
+    /// Makes the part ahead ready for writers, and starts writing the one behind to the medium,
+    /// without waiting. A flush syncs the log first: writing all records of a memtable at once
+    /// would block the device's reads for that time.
+    pub(crate) fn run(self) {
+        if !self.ahead.is_empty() {
+            self.segment.file.prepare(self.ahead);
+        }
+        if !self.behind.is_empty() {
+            self.segment.file.write_back(self.behind);
+        }
     }
 }
 

@@ -42,9 +42,9 @@ fn a_segment_with_a_mark_is_needed_until_its_number_is_published() {
 }
 
 /// Nobody writes again into a part that was written back, nor into the mebibyte behind it: the
-/// system may write both as one folio, twice.
+/// system may write both as one folio, twice. What is made ready has no records yet.
 #[test]
-fn each_part_is_written_back_once_a_mebibyte_behind_the_log() {
+fn each_part_is_made_ready_ahead_and_written_back_once_a_mebibyte_behind_the_log() {
     let storage = Arc::new(SimStorage::new(1));
     let dir = Path::new("log");
     storage.create_dir_all(dir).unwrap();
@@ -64,9 +64,12 @@ fn each_part_is_written_back_once_a_mebibyte_behind_the_log() {
             break;
         };
         let payload = vec![7; bytes];
-        if let Some(full) = log.write(&place, &payload, 1, SeqNo(seqno)).unwrap() {
-            assert_eq!(full.range.start, written_back);
-            written_back = full.range.end;
+        if let Some(upkeep) = log.write(&place, &payload, 1, SeqNo(seqno)).unwrap() {
+            assert_eq!(upkeep.behind.start, written_back);
+            written_back = upkeep.behind.end;
+            let ahead = place.end.next_multiple_of(PREPARED_BYTES);
+            let end = (ahead + PREPARED_BYTES).min(segment_bytes);
+            assert_eq!(upkeep.ahead, ahead..end);
         }
         assert!(written_back + PREPARED_BYTES <= place.end.max(PREPARED_BYTES));
         assert!(place.end < written_back + 2 * PREPARED_BYTES);
