@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Sources;
+use super::rust::words;
 
 const ENGINE: &str = "crates/hedgerow/src/";
 
@@ -65,7 +66,8 @@ fn paths(code: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The module that a path leads to: the longest that it names.
+/// The module that a path leads to: the longest that it names, or the child whose item that one
+/// hands on under its own name.
 fn target<'a>(
     from: &Module,
     path: &str,
@@ -83,10 +85,22 @@ fn target<'a>(
         module.push(name.to_owned());
         if !modules.contains_key(&module) {
             module.pop();
+            let (_, code) = modules.get(&module)?;
+            module.extend(child_with(code, name).map(str::to_owned));
             break;
         }
     }
     modules.get_key_value(&module).map(|(module, _)| module)
+}
+
+/// The child of a module from which it imports a name.
+fn child_with<'a>(code: &'a str, name: &str) -> Option<&'a str> {
+    let statements = code.split(';').filter_map(|it| it.rsplit_once("use "));
+    let mut imports = statements.filter_map(|(_, path)| path.split_once("::"));
+    let (child, _) = imports.find(|(child, names)| {
+        !["crate", "super", "std"].contains(child) && words(names, name).next().is_some()
+    })?;
+    Some(child)
 }
 
 /// The modules of each circle: those that lead to each other.
@@ -137,6 +151,26 @@ mod tests {
                 ("crates/hedgerow/src/paths/mod.rs", "mod a;\nmod b;"),
             ]),
             [format!("{c}:1: imports in a circle with {a}, {b}")]
+        );
+    }
+
+    #[test]
+    fn a_name_that_the_parent_hands_on_hides_no_circle() {
+        let (a, b) = (
+            "crates/hedgerow/src/scan/a.rs",
+            "crates/hedgerow/src/scan/b.rs",
+        );
+        let files = [
+            (
+                "crates/hedgerow/src/scan/mod.rs",
+                "mod a;\nmod b;\npub use b::{B, C};",
+            ),
+            (a, "use super::B;"),
+            (b, "use super::a::f;"),
+        ];
+        assert_eq!(
+            found(&files),
+            [format!("{a}:1: imports in a circle with {b}")]
         );
     }
 

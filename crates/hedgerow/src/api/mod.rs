@@ -1,11 +1,11 @@
 //! The handles that a program holds. Each method checks its arguments and calls one path.
 
-// First: the documentation shows the methods of `Keyspace` in the order of the modules.
+// First: the documentation shows the methods of a type in the order of the modules.
+pub(crate) mod db;
 pub(crate) mod keyspace;
 
 pub(crate) mod asynchronous;
 pub(crate) mod batch;
-pub(crate) mod db;
 pub(crate) mod follower;
 pub mod inspect;
 pub(crate) mod repair;

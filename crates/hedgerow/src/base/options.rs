@@ -1,6 +1,7 @@
 //! The options of a keyspace: its layout, fixed when it is created, and its design, which may
 //! change at any time. The manifest records both.
 
+pub(crate) mod compression;
 mod design_text;
 mod filter_spec;
 mod index_spec;
@@ -20,6 +21,7 @@ use crate::base::merge_operator;
 
 use named::named;
 
+pub use compression::Compression;
 pub(crate) use filter_spec::{
     CLUSTER_SHARE, FALSE_POSITIVES_MIN, FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, LOAD_MAX,
 };
@@ -178,20 +180,6 @@ impl Layout {
             _ => Ok(()),
         }
     }
-}
-
-/// The compression of the pages of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Compression {
-    /// No compression.
-    None,
-    /// LZ4. A page that would not shrink by an eighth is stored uncompressed.
-    #[default]
-    Lz4,
-    /// Zstandard at its level 3, by the same rule. Only in a build with the feature `zstd`; without
-    /// it, a database that names it is refused.
-    Zstd,
 }
 
 /// The place of the indexes and filters of tables.
@@ -353,7 +341,6 @@ impl fmt::Display for Layout {
     }
 }
 
-named!(Compression, "a compression", "none" => None, "lz4" => Lz4, "zstd" => Zstd);
 named!(Residency, "a residency", "auto" => Auto, "resident" => Resident, "paged" => Paged);
 
 #[cfg(test)]

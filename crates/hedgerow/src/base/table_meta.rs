@@ -91,7 +91,7 @@ fn hash_sample(mut field: ByteReader<'_>) -> Result<Vec<u64>> {
 }
 
 /// Tags of the optional fields. A reader must understand an odd tag to read the table.
-mod tag {
+mod meta_field {
     pub(super) const SEQNO_OVERRIDE: u64 = 1;
     pub(super) const EXPIRY: u64 = 2;
     pub(super) const TRANSFORM: u64 = 3;
@@ -165,22 +165,28 @@ impl TableMeta {
         put_sized(out, &self.smallest_key);
         put_sized(out, &self.largest_key);
         let mut fields = FieldWriter::new(out);
-        fields.put_number(tag::SEQNO_OVERRIDE, self.seqno_override.map(|s| s.0));
-        fields.put_pair(tag::EXPIRY, self.expiry);
+        fields.put_number(meta_field::SEQNO_OVERRIDE, self.seqno_override.map(|s| s.0));
+        fields.put_pair(meta_field::EXPIRY, self.expiry);
         let transform = (self.transform != 0).then_some(u64::from(self.transform));
-        fields.put_number(tag::TRANSFORM, transform);
+        fields.put_number(meta_field::TRANSFORM, transform);
         if !self.hash_sample.is_empty() {
             let bytes: Vec<u8> = self
                 .hash_sample
                 .iter()
                 .flat_map(|it| it.to_le_bytes())
                 .collect();
-            fields.put(tag::HASH_SAMPLE, &bytes);
+            fields.put(meta_field::HASH_SAMPLE, &bytes);
         }
         let ranges = self.ranges.map(|it| (it.offset, u64::from(it.bytes)));
-        fields.put_pair(tag::RANGES, ranges);
-        fields.put_number(tag::OPERANDS, (self.operands > 0).then_some(self.operands));
-        fields.put_number(tag::EXPIRING, (self.expiring > 0).then_some(self.expiring));
+        fields.put_pair(meta_field::RANGES, ranges);
+        fields.put_number(
+            meta_field::OPERANDS,
+            (self.operands > 0).then_some(self.operands),
+        );
+        fields.put_number(
+            meta_field::EXPIRING,
+            (self.expiring > 0).then_some(self.expiring),
+        );
         fields.finish();
     }
 
@@ -235,23 +241,23 @@ impl TableMeta {
         let mut fields = FieldReader::new(reader, "a table's description");
         while let Some((tag, field)) = fields.next()? {
             match tag {
-                tag::SEQNO_OVERRIDE => {
+                meta_field::SEQNO_OVERRIDE => {
                     self.seqno_override = Some(SeqNo(fields::number(field, "sequence override")?));
                 }
-                tag::EXPIRY => self.expiry = Some(fields::pair(field, "expiry range")?),
-                tag::TRANSFORM => self.transform = fields::number(field, "transform")?,
-                tag::HASH_SAMPLE => self.hash_sample = hash_sample(field)?,
-                tag::RANGES => {
+                meta_field::EXPIRY => self.expiry = Some(fields::pair(field, "expiry range")?),
+                meta_field::TRANSFORM => self.transform = fields::number(field, "transform")?,
+                meta_field::HASH_SAMPLE => self.hash_sample = hash_sample(field)?,
+                meta_field::RANGES => {
                     let (offset, bytes) = fields::pair(field, "place of range tombstones")?;
                     let bytes = u32::try_from(bytes).map_err(|_| {
                         Error::corruption(format!("expected a page, found {bytes} bytes"))
                     })?;
                     self.ranges = Some(Handle { offset, bytes });
                 }
-                tag::EXPIRING => {
+                meta_field::EXPIRING => {
                     self.expiring = fields::number(field, "count of expiring entries")?
                 }
-                tag::OPERANDS => self.operands = fields::number(field, "operand count")?,
+                meta_field::OPERANDS => self.operands = fields::number(field, "operand count")?,
                 _ => fields.unknown(tag)?,
             }
         }

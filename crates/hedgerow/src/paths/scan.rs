@@ -7,6 +7,7 @@
 //! each memtable, a few cache misses). A step at a block's end reads the next one or several.
 
 mod both_ends;
+mod keys;
 mod of_batch;
 mod seen_ranges;
 mod stored_entries;
@@ -14,8 +15,9 @@ mod unordered;
 mod versions;
 mod visit;
 
+pub use both_ends::Scan;
 pub(crate) use both_ends::{Extent, Pair, range_bounds};
-pub use both_ends::{Keys, Scan};
+pub use keys::Keys;
 pub(crate) use of_batch::OfBatch;
 pub use stored_entries::{Entries, StoredEntry};
 pub use unordered::{ScanToken, UnorderedScan};
@@ -713,11 +715,8 @@ impl Cursor {
 
     fn count_steps(&mut self) {
         let steps = std::mem::take(&mut self.steps);
-        self.view
-            .state
-            .facts
-            .operations
-            .add(OperationKind::Nexts, steps);
+        let operations = &self.view.state.facts.operations;
+        operations.add(OperationKind::Nexts, steps);
         if let Some(stepped) = &self.view.stepped {
             self.skipped += stepped.swap(0, Ordering::Relaxed);
         }

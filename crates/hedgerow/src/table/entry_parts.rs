@@ -7,7 +7,7 @@ use crate::base::error::Result;
 use crate::base::page::Handle;
 
 /// The two low bits of a tag. The other bits are the sequence number above the block's base.
-pub(super) mod code {
+pub(super) mod entry_code {
     /// Put, no flags, the value inline.
     pub(crate) const PUT: u64 = 0;
     /// Delete, no flags.
@@ -27,21 +27,21 @@ pub(super) mod code {
 
 /// The number of bytes of each tag among entries with these sequence numbers.
 pub(super) fn tag_bytes(base: SeqNo, largest: SeqNo) -> usize {
-    packed::width_for(((largest.0 - base.0) << code::BITS) | code::OTHER)
+    packed::width_for(((largest.0 - base.0) << entry_code::BITS) | entry_code::OTHER)
 }
 
 fn code_of(tag: Tag, out_of_line: bool) -> u64 {
     match (tag, out_of_line) {
-        (Tag::PUT, false) => code::PUT,
-        (Tag::DELETE, false) => code::DELETE,
-        (Tag::PUT, true) => code::PUT_OUT_OF_LINE,
-        _ => code::OTHER,
+        (Tag::PUT, false) => entry_code::PUT,
+        (Tag::DELETE, false) => entry_code::DELETE,
+        (Tag::PUT, true) => entry_code::PUT_OUT_OF_LINE,
+        _ => entry_code::OTHER,
     }
 }
 
 /// The number of bytes that follow a tag.
 pub(super) fn other_bytes(tag: Tag, out_of_line: bool) -> usize {
-    usize::from(code_of(tag, out_of_line) == code::OTHER)
+    usize::from(code_of(tag, out_of_line) == entry_code::OTHER)
 }
 
 /// Appends a tag in `bytes` bytes, and the byte that may follow it.
@@ -53,10 +53,14 @@ pub(super) fn put_tag(
     tag_bytes: usize,
 ) {
     let tag_code = code_of(tag, out_of_line);
-    packed::put(out, above_base << code::BITS | tag_code, tag_bytes);
-    if tag_code == code::OTHER {
-        let place = if out_of_line { code::OUT_OF_LINE } else { 0 };
-        out.push(tag.kind as u8 | tag.flags.bits() << code::FLAGS_SHIFT | place);
+    packed::put(out, above_base << entry_code::BITS | tag_code, tag_bytes);
+    if tag_code == entry_code::OTHER {
+        let place = if out_of_line {
+            entry_code::OUT_OF_LINE
+        } else {
+            0
+        };
+        out.push(tag.kind as u8 | tag.flags.bits() << entry_code::FLAGS_SHIFT | place);
     }
 }
 
@@ -96,13 +100,13 @@ pub(super) fn take_varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
     Some(u32::try_from(value).ok()? as usize)
 }
 
-/// Decodes the byte behind a tag of code [`code::OTHER`].
+/// Decodes the byte behind a tag of code [`entry_code::OTHER`].
 #[cold]
 pub(super) fn other_tag(byte: u8) -> Option<(Tag, bool)> {
-    let flags = (byte >> code::FLAGS_SHIFT) & code::FLAGS_MASK;
+    let flags = (byte >> entry_code::FLAGS_SHIFT) & entry_code::FLAGS_MASK;
     let tag = Tag {
-        kind: Kind::from_code(byte & code::KIND_MASK).ok()?,
+        kind: Kind::from_code(byte & entry_code::KIND_MASK).ok()?,
         flags: Flags::from_bits(flags).ok()?,
     };
-    Some((tag, byte & code::OUT_OF_LINE != 0))
+    Some((tag, byte & entry_code::OUT_OF_LINE != 0))
 }

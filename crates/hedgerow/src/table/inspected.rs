@@ -71,8 +71,8 @@ pub struct TableFacts {
     pub seqno_override: Option<SeqNo>,
 }
 
-impl From<&TableMeta> for TableFacts {
-    fn from(meta: &TableMeta) -> TableFacts {
+impl TableFacts {
+    pub(crate) fn of(meta: &TableMeta) -> TableFacts {
         TableFacts {
             id: meta.id,
             format: meta.format,
@@ -204,7 +204,7 @@ impl InspectedTable {
     /// # Errors
     /// `Corruption` and `FormatVersion` if their page cannot be read.
     pub fn facts(&self) -> Result<TableFacts> {
-        self.meta().map(TableFacts::from)
+        self.meta().map(TableFacts::of)
     }
 
     /// The facts of the table, for the engine.

@@ -183,46 +183,44 @@ pub type Edit = Vec<Change>;
 
 /// An edit of the engine as plain data.
 pub(super) fn edit(edit: &recorded::Edit) -> Edit {
-    edit.iter().map(Change::from).collect()
+    edit.iter().map(of_change).collect()
 }
 
-impl From<&recorded::Change> for Change {
-    fn from(change: &recorded::Change) -> Change {
-        use recorded::Change as Recorded;
-        match change.clone() {
-            Recorded::CreateKeyspace { id, keyspace } => Change::CreateKeyspace {
-                id,
-                name: keyspace.name,
-                layout: keyspace.layout,
-                design: keyspace.design,
-                seed: keyspace.seed,
-                partitions: keyspace.partitions,
-                depth: keyspace.depth,
-            },
-            Recorded::Keyspace(id, change) => of_keyspace(id, change),
-            Recorded::Clock { ms } => Change::Clock { ms },
-            Recorded::SetPlaces(places) => Change::SetPlaces(places),
-            Recorded::Tree(edit) => Change::Tree(edit.into()),
-            Recorded::Counters {
-                next_table,
-                next_keyspace,
-                next_partition,
-            } => Change::Counters {
-                next_table,
-                next_keyspace,
-                next_partition,
-            },
-            Recorded::Numbered { last } => Change::Numbered { last },
-            Recorded::LogStart { segment } => Change::LogStart { segment },
-            Recorded::Closed { end, last } => Change::Closed { end, last },
-            Recorded::Opened => Change::Opened,
-            Recorded::SetSlot { name, slot } => Change::SetSlot { name, slot },
-            Recorded::Past { at, edit } => Change::Past {
-                at,
-                edit: self::edit(&edit),
-            },
-            Recorded::FeedStart { segment, at } => Change::FeedStart { segment, at },
-        }
+fn of_change(change: &recorded::Change) -> Change {
+    use recorded::Change as Recorded;
+    match change.clone() {
+        Recorded::CreateKeyspace { id, keyspace } => Change::CreateKeyspace {
+            id,
+            name: keyspace.name,
+            layout: keyspace.layout,
+            design: keyspace.design,
+            seed: keyspace.seed,
+            partitions: keyspace.partitions,
+            depth: keyspace.depth,
+        },
+        Recorded::Keyspace(id, change) => of_keyspace(id, change),
+        Recorded::Clock { ms } => Change::Clock { ms },
+        Recorded::SetPlaces(places) => Change::SetPlaces(places),
+        Recorded::Tree(edit) => Change::Tree(of_tree(edit)),
+        Recorded::Counters {
+            next_table,
+            next_keyspace,
+            next_partition,
+        } => Change::Counters {
+            next_table,
+            next_keyspace,
+            next_partition,
+        },
+        Recorded::Numbered { last } => Change::Numbered { last },
+        Recorded::LogStart { segment } => Change::LogStart { segment },
+        Recorded::Closed { end, last } => Change::Closed { end, last },
+        Recorded::Opened => Change::Opened,
+        Recorded::SetSlot { name, slot } => Change::SetSlot { name, slot },
+        Recorded::Past { at, edit } => Change::Past {
+            at,
+            edit: self::edit(&edit),
+        },
+        Recorded::FeedStart { segment, at } => Change::FeedStart { segment, at },
     }
 }
 
@@ -242,20 +240,20 @@ fn of_keyspace(id: KeyspaceId, change: KeyspaceChange) -> Change {
     }
 }
 
-impl From<RecordedTreeEdit> for TreeEdit {
-    fn from(edit: RecordedTreeEdit) -> TreeEdit {
-        let added = edit.added.iter();
-        TreeEdit {
-            partition: edit.partition,
-            added: added.map(|(at, meta)| (*at, meta.into())).collect(),
-            removed: edit.removed,
-            moved: edit.moved,
-            flushed_through: edit.flushed_through,
-            draining: edit.draining,
-            depth: edit.depth,
-            shift_to: edit.shift_to,
-            ranges: edit.ranges,
-            nominal_depth: edit.policy_note,
-        }
+fn of_tree(edit: RecordedTreeEdit) -> TreeEdit {
+    let added = edit.added.iter();
+    TreeEdit {
+        partition: edit.partition,
+        added: added
+            .map(|(at, meta)| (*at, TableFacts::of(meta)))
+            .collect(),
+        removed: edit.removed,
+        moved: edit.moved,
+        flushed_through: edit.flushed_through,
+        draining: edit.draining,
+        depth: edit.depth,
+        shift_to: edit.shift_to,
+        ranges: edit.ranges,
+        nominal_depth: edit.policy_note,
     }
 }

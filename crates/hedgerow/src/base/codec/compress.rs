@@ -8,7 +8,7 @@
 use lz4_flex::block;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::options::Compression;
+use crate::base::options::compression::Compression;
 
 /// The raw bytes.
 pub(crate) const RAW: u8 = 0;

@@ -9,7 +9,7 @@ use crate::base::slice::Slice;
 use crate::tree::partition::KeyspaceFacts;
 use crate::tree::partition::ends::End;
 
-use super::both_ends::{Keys, Pair};
+use super::both_ends::Pair;
 use super::{Cursor, Extent, Scan, View};
 
 /// The position at which an unordered scan left off: bytes that may be kept and used later, by any
@@ -87,11 +87,6 @@ impl UnorderedScan {
             last: None,
             begin: begin.clone(),
         })
-    }
-
-    /// Iterates over the keys alone, without reading their values.
-    pub fn keys(self) -> Keys<UnorderedScan> {
-        Keys(self)
     }
 
     /// Takes one step. `item` is what the caller wants of the entry there, `key` the key of that.

@@ -24,7 +24,7 @@ use std::ops::{Deref, Range};
 use crate::base::codec::{packed, shared_prefix, varint};
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, Result};
-use crate::table::entry_parts::{code, other_tag, take_varint};
+use crate::table::entry_parts::{entry_code, other_tag, take_varint};
 use entry_head::{Head, Lengths};
 
 /// The number of entries from one restart point to the next. Measured with keys of 16 and values of
@@ -237,7 +237,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     #[inline(always)]
     fn head(&self, at: usize) -> Option<Head> {
         let lengths = Lengths::take(&self.page, at)?;
-        let has_other = lengths.tag_byte & code::OTHER == code::OTHER;
+        let has_other = lengths.tag_byte & entry_code::OTHER == entry_code::OTHER;
         let key_start = lengths.end + self.tag_bytes + usize::from(has_other);
         let key_end = key_start + lengths.unshared;
         // Every byte that counted is before the end of the key, so this checks all of them.
@@ -254,10 +254,10 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     #[inline]
     fn entry_of(&self, at: Cursor, head: &Head) -> Option<RawEntry> {
         let stored_tag = self.tag_of(head);
-        let (tag, out_of_line) = match stored_tag & code::OTHER {
-            code::PUT => (Tag::PUT, false),
-            code::DELETE => (Tag::DELETE, false),
-            code::PUT_OUT_OF_LINE => (Tag::PUT, true),
+        let (tag, out_of_line) = match stored_tag & entry_code::OTHER {
+            entry_code::PUT => (Tag::PUT, false),
+            entry_code::DELETE => (Tag::DELETE, false),
+            entry_code::PUT_OUT_OF_LINE => (Tag::PUT, true),
             _ => other_tag(*self.page.get(head.key_start - 1)?)?,
         };
         let value_end = at.value as usize + head.value_bytes;
@@ -285,7 +285,9 @@ impl<B: Deref<Target = [u8]>> Block<B> {
 
     #[inline]
     fn seqno_of(&self, stored_tag: u64) -> Option<SeqNo> {
-        self.base.checked_add(stored_tag >> code::BITS).map(SeqNo)
+        self.base
+            .checked_add(stored_tag >> entry_code::BITS)
+            .map(SeqNo)
     }
 
     #[cold]

@@ -8,7 +8,7 @@ use crate::base::codec::{ByteReader, packed, varint};
 use crate::base::entry::{SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::table::entry_parts::{
-    ValueHandle, code, other_bytes, other_tag, put_tag, tag_bytes, take_varint,
+    ValueHandle, entry_code, other_bytes, other_tag, put_tag, tag_bytes, take_varint,
 };
 
 /// One entry. Its parts are offsets in the bucket's page.
@@ -135,15 +135,15 @@ impl Entries<'_> {
         let mut value_bytes = length(self.value_bytes)?;
         let tag = packed::get(heads, at, self.tag_bytes);
         at += self.tag_bytes;
-        let (kind, out_of_line) = match tag & code::OTHER {
-            code::PUT => (Tag::PUT, false),
-            code::DELETE => {
+        let (kind, out_of_line) = match tag & entry_code::OTHER {
+            entry_code::PUT => (Tag::PUT, false),
+            entry_code::DELETE => {
                 if self.value_bytes.is_some() {
                     value_bytes = 0;
                 }
                 (Tag::DELETE, false)
             }
-            code::PUT_OUT_OF_LINE => (Tag::PUT, true),
+            entry_code::PUT_OUT_OF_LINE => (Tag::PUT, true),
             _ => {
                 at += 1;
                 other_tag(*heads.get(at - 1)?)?
@@ -156,7 +156,7 @@ impl Entries<'_> {
         let entry = BucketEntry {
             key: (at as u32, key_end as u32),
             value: (self.value as u32, value_end as u32),
-            seqno: SeqNo(self.base.checked_add(tag >> code::BITS)?),
+            seqno: SeqNo(self.base.checked_add(tag >> entry_code::BITS)?),
             tag: kind,
             out_of_line,
         };

@@ -9,9 +9,8 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::base::mutex::lock;
 use crate::base::stats::{Event, Listener};
-
-use super::lock;
 
 /// The events that are not delivered yet, and the listener.
 #[derive(Default)]

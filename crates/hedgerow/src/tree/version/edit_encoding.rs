@@ -18,7 +18,7 @@ use super::edit::{Change, Edit, Slot};
 use super::places::{Place, Places};
 
 /// The codes of changes. A code is never reused. `docs/format/operations.md` has those to come.
-mod code {
+mod change_code {
     pub(super) const CREATE_KEYSPACE: u64 = 1;
     pub(super) const DROP_KEYSPACE: u64 = 2;
     pub(super) const REPLACE_PARTITIONS: u64 = 3;
@@ -64,7 +64,7 @@ fn decode_changes(bytes: &[u8], may_have_past: bool) -> Result<Edit> {
     let edit = list(&mut reader, "changes of an edit", |reader| {
         let code = reader.varint("change code")?;
         let mut body = ByteReader::new(reader.sized("change")?);
-        if code == code::PAST && !may_have_past {
+        if code == change_code::PAST && !may_have_past {
             return Err(Error::corruption("expected no past within a past"));
         }
         let change = decode_change(code, &mut body)?;
@@ -80,18 +80,18 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
     let code = match change {
         Change::CreateKeyspace { id, keyspace } => {
             keyspace_change::encode_creation(*id, keyspace, out);
-            return code::CREATE_KEYSPACE;
+            return change_code::CREATE_KEYSPACE;
         }
         Change::Keyspace(id, change) => keyspace_change::encode(*id, change, out),
-        Change::Clock { ms } => numbers(code::CLOCK, [*ms], out),
-        Change::Numbered { last } => numbers(code::NUMBERED, [last.0], out),
+        Change::Clock { ms } => numbers(change_code::CLOCK, [*ms], out),
+        Change::Numbered { last } => numbers(change_code::NUMBERED, [last.0], out),
         Change::SetPlaces(places) => {
             encode_places(places, out);
-            code::SET_PLACES
+            change_code::SET_PLACES
         }
         Change::Tree(edit) => {
             tree_change::encode(edit, out);
-            return code::TREE;
+            return change_code::TREE;
         }
         Change::Counters {
             next_table,
@@ -99,14 +99,18 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
             next_partition,
         } => {
             let (keyspace, partition) = ((*next_keyspace).into(), (*next_partition).into());
-            numbers(code::COUNTERS, [*next_table, keyspace, partition], out)
+            numbers(
+                change_code::COUNTERS,
+                [*next_table, keyspace, partition],
+                out,
+            )
         }
-        Change::LogStart { segment } => numbers(code::LOG_START, [(*segment).into()], out),
+        Change::LogStart { segment } => numbers(change_code::LOG_START, [(*segment).into()], out),
         Change::Closed { end, last } => {
             let end = [end.segment.into(), end.offset.into(), last.0];
-            numbers(code::CLOSED, end, out)
+            numbers(change_code::CLOSED, end, out)
         }
-        Change::Opened => code::OPENED,
+        Change::Opened => change_code::OPENED,
         Change::SetSlot { name, slot } => {
             put_sized(out, name.as_bytes());
             varint::put(out, u64::from(slot.is_some()));
@@ -114,15 +118,15 @@ fn encode_change(change: &Change, out: &mut Vec<u8>) -> u64 {
                 varint::put(out, slot.position);
                 varint::put(out, slot.log_bytes_max);
             }
-            code::SET_SLOT
+            change_code::SET_SLOT
         }
         Change::Past { at, edit } => {
             varint::put(out, at.0);
             put_sized(out, &encode_edit(edit));
-            code::PAST
+            change_code::PAST
         }
         Change::FeedStart { segment, at } => {
-            numbers(code::FEED_START, [(*segment).into(), at.0], out)
+            numbers(change_code::FEED_START, [(*segment).into(), at.0], out)
         }
     };
     FieldWriter::new(out).finish();
@@ -137,40 +141,40 @@ fn numbers<const N: usize>(code: u64, numbers: [u64; N], out: &mut Vec<u8>) -> u
 
 fn decode_change(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
     let change = match code {
-        code::CREATE_KEYSPACE => return keyspace_change::decode_creation(body),
-        code::CLOCK => Change::Clock {
+        change_code::CREATE_KEYSPACE => return keyspace_change::decode_creation(body),
+        change_code::CLOCK => Change::Clock {
             ms: body.varint("time")?,
         },
-        code::NUMBERED => Change::Numbered {
+        change_code::NUMBERED => Change::Numbered {
             last: SeqNo(body.varint("last sequence number")?),
         },
-        code::SET_PLACES => Change::SetPlaces(decode_places(body)?),
-        code::TREE => return Ok(Change::Tree(tree_change::decode(body)?)),
-        code::COUNTERS => Change::Counters {
+        change_code::SET_PLACES => Change::SetPlaces(decode_places(body)?),
+        change_code::TREE => return Ok(Change::Tree(tree_change::decode(body)?)),
+        change_code::COUNTERS => Change::Counters {
             next_table: body.varint("next table")?,
             next_keyspace: body.varint_as("next keyspace")?,
             next_partition: body.varint_as("next partition")?,
         },
-        code::LOG_START => Change::LogStart {
+        change_code::LOG_START => Change::LogStart {
             segment: body.varint_as("log segment")?,
         },
-        code::CLOSED => Change::Closed {
+        change_code::CLOSED => Change::Closed {
             end: LogPosition {
                 segment: body.varint_as("log segment")?,
                 offset: body.varint_as("log offset")?,
             },
             last: SeqNo(body.varint("last sequence number")?),
         },
-        code::OPENED => Change::Opened,
-        code::SET_SLOT => Change::SetSlot {
+        change_code::OPENED => Change::Opened,
+        change_code::SET_SLOT => Change::SetSlot {
             name: name(body)?,
             slot: slot(body)?,
         },
-        code::PAST => Change::Past {
+        change_code::PAST => Change::Past {
             at: SeqNo(body.varint("number of past changes")?),
             edit: decode_changes(body.sized("past changes")?, false)?,
         },
-        code::FEED_START => Change::FeedStart {
+        change_code::FEED_START => Change::FeedStart {
             segment: body.varint_as("log segment")?,
             at: SeqNo(body.varint("start of the changes")?),
         },

@@ -13,7 +13,7 @@ use crate::tree::version::options_encoding::{
     decode_design, decode_layout, encode_design, encode_layout,
 };
 
-use super::{code, name, numbers};
+use super::{change_code, name, numbers};
 
 /// The tag of the field of a keyspace that is created.
 const MERGE_OPERATOR: u64 = 1;
@@ -22,32 +22,34 @@ const MERGE_OPERATOR: u64 = 1;
 pub(super) fn encode(id: KeyspaceId, change: &KeyspaceChange, out: &mut Vec<u8>) -> u64 {
     varint::put(out, u64::from(id.0));
     match change {
-        KeyspaceChange::Drop => code::DROP_KEYSPACE,
+        KeyspaceChange::Drop => change_code::DROP_KEYSPACE,
         KeyspaceChange::Rename(name) => {
             put_sized(out, name.as_bytes());
-            code::RENAME_KEYSPACE
+            change_code::RENAME_KEYSPACE
         }
         KeyspaceChange::SetMergeOperator(name) => {
             put_sized(out, name.as_bytes());
-            code::SET_MERGE_OPERATOR
+            change_code::SET_MERGE_OPERATOR
         }
         KeyspaceChange::ReplacePartitions(partitions) => {
             put_partitions(out, partitions);
-            code::REPLACE_PARTITIONS
+            change_code::REPLACE_PARTITIONS
         }
         KeyspaceChange::SetDesign(design) => {
             encode_design(design, out);
-            code::SET_DESIGN
+            change_code::SET_DESIGN
         }
         KeyspaceChange::Operations(operations) => {
-            numbers(code::OPERATIONS, operations.numbers(), out)
+            numbers(change_code::OPERATIONS, operations.numbers(), out)
         }
         KeyspaceChange::Written(written) => {
             let counts = [written.initial, written.ingested, written.written];
-            numbers(code::WRITTEN, counts, out)
+            numbers(change_code::WRITTEN, counts, out)
         }
-        KeyspaceChange::SetSelfTuning(on) => numbers(code::SET_SELF_TUNING, [u64::from(*on)], out),
-        KeyspaceChange::SetTimeToLive(ms) => numbers(code::SET_TIME_TO_LIVE, [*ms], out),
+        KeyspaceChange::SetSelfTuning(on) => {
+            numbers(change_code::SET_SELF_TUNING, [u64::from(*on)], out)
+        }
+        KeyspaceChange::SetTimeToLive(ms) => numbers(change_code::SET_TIME_TO_LIVE, [*ms], out),
     }
 }
 
@@ -58,22 +60,26 @@ pub(super) fn encode(id: KeyspaceId, change: &KeyspaceChange, out: &mut Vec<u8>)
 pub(super) fn decode(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
     let id = keyspace(body);
     let change = match code {
-        code::DROP_KEYSPACE => KeyspaceChange::Drop,
-        code::RENAME_KEYSPACE => KeyspaceChange::Rename(name(body)?),
-        code::SET_MERGE_OPERATOR => {
+        change_code::DROP_KEYSPACE => KeyspaceChange::Drop,
+        change_code::RENAME_KEYSPACE => KeyspaceChange::Rename(name(body)?),
+        change_code::SET_MERGE_OPERATOR => {
             let name = body.sized("name of a merge operator")?;
             KeyspaceChange::SetMergeOperator(operator_name(name)?)
         }
-        code::REPLACE_PARTITIONS => KeyspaceChange::ReplacePartitions(partitions(body)?),
-        code::SET_DESIGN => KeyspaceChange::SetDesign(decode_design(body)?),
-        code::OPERATIONS => KeyspaceChange::Operations(operations(body)?),
-        code::WRITTEN => KeyspaceChange::Written(Written {
+        change_code::REPLACE_PARTITIONS => KeyspaceChange::ReplacePartitions(partitions(body)?),
+        change_code::SET_DESIGN => KeyspaceChange::SetDesign(decode_design(body)?),
+        change_code::OPERATIONS => KeyspaceChange::Operations(operations(body)?),
+        change_code::WRITTEN => KeyspaceChange::Written(Written {
             initial: body.varint("initial entries")?,
             ingested: body.varint("ingested entries")?,
             written: body.varint("entries written")?,
         }),
-        code::SET_SELF_TUNING => KeyspaceChange::SetSelfTuning(body.varint("self-tuning")? != 0),
-        code::SET_TIME_TO_LIVE => KeyspaceChange::SetTimeToLive(body.varint("time to live")?),
+        change_code::SET_SELF_TUNING => {
+            KeyspaceChange::SetSelfTuning(body.varint("self-tuning")? != 0)
+        }
+        change_code::SET_TIME_TO_LIVE => {
+            KeyspaceChange::SetTimeToLive(body.varint("time to live")?)
+        }
         _ => {
             return Err(Error::new(
                 ErrorKind::FormatVersion,

@@ -11,7 +11,7 @@ use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 
 /// The tags of its fields.
-mod tag {
+mod tree_field {
     pub(super) const FLUSHED_THROUGH: u64 = 1;
     pub(super) const DEPTH: u64 = 3;
     pub(super) const NOMINAL_DEPTH: u64 = 5;
@@ -44,17 +44,20 @@ pub(super) fn encode(edit: &TreeEdit, out: &mut Vec<u8>) {
         }
     }
     let mut fields = FieldWriter::new(out);
-    fields.put_number(tag::FLUSHED_THROUGH, edit.flushed_through.map(|s| s.0));
-    fields.put_number(tag::DEPTH, edit.depth.map(u64::from));
-    fields.put_number(tag::NOMINAL_DEPTH, edit.policy_note.map(u64::from));
-    fields.put_number(tag::SHIFT_TO, edit.shift_to.map(u64::from));
+    fields.put_number(
+        tree_field::FLUSHED_THROUGH,
+        edit.flushed_through.map(|s| s.0),
+    );
+    fields.put_number(tree_field::DEPTH, edit.depth.map(u64::from));
+    fields.put_number(tree_field::NOMINAL_DEPTH, edit.policy_note.map(u64::from));
+    fields.put_number(tree_field::SHIFT_TO, edit.shift_to.map(u64::from));
     if !edit.ranges.is_empty() {
         let mut bytes = Vec::new();
         for (level, ranges) in &edit.ranges {
             varint::put(&mut bytes, u64::from(*level));
             varint::put(&mut bytes, u64::from(*ranges));
         }
-        fields.put(tag::RANGES, &bytes);
+        fields.put(tree_field::RANGES, &bytes);
     }
     fields.finish();
 }
@@ -84,13 +87,13 @@ pub(super) fn decode(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
     let mut fields = FieldReader::new(body, "a tree's change");
     while let Some((tag, field)) = fields.next()? {
         match tag {
-            tag::FLUSHED_THROUGH => {
+            tree_field::FLUSHED_THROUGH => {
                 edit.flushed_through = Some(SeqNo(fields::number(field, "flushed number")?));
             }
-            tag::DEPTH => edit.depth = Some(fields::number(field, "depth")?),
-            tag::SHIFT_TO => edit.shift_to = Some(fields::number(field, "depth")?),
-            tag::RANGES => edit.ranges = ranges(field)?,
-            tag::NOMINAL_DEPTH => {
+            tree_field::DEPTH => edit.depth = Some(fields::number(field, "depth")?),
+            tree_field::SHIFT_TO => edit.shift_to = Some(fields::number(field, "depth")?),
+            tree_field::RANGES => edit.ranges = ranges(field)?,
+            tree_field::NOMINAL_DEPTH => {
                 edit.policy_note = Some(fields::number(field, "nominal depth")?);
             }
             _ => fields.unknown(tag)?,
