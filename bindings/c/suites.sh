@@ -90,8 +90,8 @@ CALLS=32
 SAFETY=19
 SAFETY_LEVELDB=14
 
-# compile PROGRAM FLAG...: compiles a program of tests/ against libhedgerow, or libhedgerow_leveldb if
-# its name says so.
+# compile PROGRAM FLAG...: compiles a program of tests/ against libhedgerow, or libhedgerow_leveldb
+# if its name says so.
 compile() {
   local program=$1 library=hedgerow
   shift
@@ -183,7 +183,8 @@ suite_cpp() {
 
 # ---- libhedgerow_leveldb ----
 
-# The library warns once of a filter policy of a program. Standard error is a pipe, a full disk, closed.
+# The library warns once of a filter policy of a program. Standard error is a pipe, a full disk,
+# closed.
 suite_warning() {
   local count=0
   "$cc" "${warnings[@]}" -I"$here/leveldb/include" -o "$work/warning" "$here/tests/warning.c" \
@@ -211,8 +212,8 @@ leveldb_source() {
   tar -xf "$work"/leveldb_1.23.orig.tar.* -C "$leveldb" --strip-components=1
 }
 
-# c_test FLAG...: runs LevelDB's own test of its C interface, with its own header, and adds its tests
-# to `count`.
+# c_test FLAG...: runs LevelDB's own test of its C interface, with its own header, and adds its
+# tests to `count`.
 C_TEST=16
 c_test() {
   leveldb_source
@@ -247,8 +248,8 @@ suite_random() {
   ran random "$calls" "$(awk '/calls agree/ {print $1}' "$work/random.out")"
 }
 
-# The tests of levigo, a Go package over LevelDB's C interface. Its linker flag -lleveldb finds a link
-# to this library.
+# The tests of levigo, a Go package over LevelDB's C interface. Its linker flag -lleveldb finds a
+# link to this library.
 suite_levigo() {
   need go golang-go
   local module=github.com/jmhodges/levigo@v1.0.0 source

@@ -3,7 +3,8 @@
  *   calls measure DIRECTORY ENTRIES GETS
  *   calls repeat DIRECTORY ENTRIES get|get_into|fill|next TIMES
  *
- * `repeat` makes one kind of call, as often as there are entries, TIMES times: to count instructions. */
+ * `repeat` makes one kind of call, as often as there are entries, TIMES times: to count
+ * instructions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

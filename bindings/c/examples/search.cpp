@@ -1,5 +1,5 @@
-// Finds the files that have all words of a question. The index is a database: each word has the list
-// of its files, to which a merge appends.
+// Finds the files that have all words of a question. The index is a database: each word has the
+// list of its files, to which a merge appends.
 //
 //   search DIRECTORY WORD... -- FILE...
 #include <cctype>

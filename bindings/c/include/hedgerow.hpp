@@ -1,6 +1,6 @@
-// Hedgerow for C++17: handles that free themselves, exceptions, strings. Every other call is made with
-// the functions of `hedgerow.h`, which take `handle()`; `hedgerow::check` turns their codes into
-// exceptions.
+// Hedgerow for C++17: handles that free themselves, exceptions, strings. Every other call is made
+// with the functions of `hedgerow.h`, which take `handle()`; `hedgerow::check` turns their codes
+// into exceptions.
 //
 //   hedgerow::Db db("data");
 //   hedgerow::Keyspace users = db.keyspace("users", "sorted");

@@ -426,8 +426,8 @@ static void reopen(void) {
     open_all(0, 0); /* It is missing: an error. */
   } else {
     if (what == 1) {
-      /* LevelDB's repair brings back what obsolete tables have. An iterator may have kept them; they
-       * are removed when the database is opened. */
+      /* LevelDB's repair brings back what obsolete tables have. An iterator may have kept them;
+       * they are removed when the database is opened. */
       open_all(0, 0);
       close_all();
       BOTH(s) s->repair_db(s->options, s->directory, &errors[INDEX(s)]);

@@ -1013,7 +1013,8 @@ static void entries_are_loaded_in_bulk(void) {
   OK(hg_close(db, &error));
 }
 
-/* The library sorts the entries by their hashes, and keeps copies: the program has one key at a time. */
+/* The library sorts the entries by their hashes, and keeps copies: the program has one key at a
+   time. */
 static void entries_of_a_hashed_keyspace_are_loaded_in_bulk(void) {
   hg_db* db = open_db();
   hg_keyspace* keyspace = open_keyspace(db, "k", "hashed");

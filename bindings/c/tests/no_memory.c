@@ -1,5 +1,6 @@
-/* Results for which there is no memory. A call that succeeds tells the places in the code of the library
- * that take the memory of its results. Then the same call finds no memory at one of these places. */
+/* Results for which there is no memory. A call that succeeds tells the places in the code of the
+ * library that take the memory of its results. Then the same call finds no memory at one of these
+ * places. */
 #include "check.h"
 #include "leveldb/c.h"
 
@@ -13,8 +14,8 @@ static __thread struct {
   const void *memory, *place;
 } taken[TAKEN];
 static __thread size_t taken_count;
-/* The places that are watched, the times that they find memory before they find none, once, and whether
- * that is still to come. */
+/* The places that are watched, the times that they find memory before they find none, once, and
+ * whether that is still to come. */
 static __thread const void* watched[RESULTS];
 static __thread int spared, refuses;
 /* The memory that these places took before, and the part of it that is not freed. */
@@ -63,8 +64,8 @@ static const void* place_of(const void* memory) {
   abort();
 }
 
-/* The places that took the memory of these results find none, after they found some as often as `after`
- * says. NULL is no result. Frees the results. */
+/* The places that took the memory of these results find none, after they found some as often as
+ * `after` says. NULL is no result. Frees the results. */
 static void refuse(char* first, char* second, char* third, int after) {
   char* results[RESULTS] = {first, second, third};
   for (size_t i = 0; i < RESULTS; i++) watched[i] = results[i] == NULL ? NULL : place_of(results[i]);

@@ -495,8 +495,8 @@ static int ends_at_third(void* state, uint64_t done, uint64_t total) {
   return ++*(int*)state < 3;
 }
 
-/* Puts values until one waits for memory and is ended. Returns the number of puts, with that one. The
- * next write waits, too, since the flush waits for the gate. */
+/* Puts values until one waits for memory and is ended. Returns the number of puts, with that one.
+ * The next write waits, too, since the flush waits for the gate. */
 static int fill_memory(hg_keyspace* keyspace) {
   int puts = 0, times = 0;
   hg_code ended = HG_OK;

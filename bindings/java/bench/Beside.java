@@ -29,10 +29,10 @@ import org.rocksdb.WriteBatch;
 import org.rocksdb.WriteOptions;
 
 /**
- * Hedgerow beside RocksDB's Java binding in one process: the same keys, values, operations and memory,
- * both in turn in every round. Neither compresses or syncs, both have filters, and both compact all
- * they have before they are read. Prints medians in microseconds per operation, and writes a JSON row
- * for each round, operation and engine, with the machine and the versions.
+ * Hedgerow beside RocksDB's Java binding in one process: the same keys, values, operations and
+ * memory, both in turn in every round. Neither compresses or syncs, both have filters, and both
+ * compact all they have before they are read. Prints medians in microseconds per operation, and
+ * writes a JSON row for each round, operation and engine, with the machine and the versions.
  *
  * <p>{@code Beside ENTRIES ROUNDS [FILE OF ROWS]}
  */

@@ -1,14 +1,16 @@
 'use strict'
 
 // hedgerow-level beside classic-level in one process: the same keys, values, operations and memory,
-// the sides in turn in every round. Prints the median of the rounds; writes a JSON row for each round,
-// operation and side, with the machine and the versions, to the file of --json.
+// the sides in turn in every round. Prints the median of the rounds; writes a JSON row for each
+// round, operation and side, with the machine and the versions, to the file of --json.
 //
-//   node bench/run.js [--entries 200000] [--rounds 5] [--value-bytes 100] [--memory-mib 64] [--only get]
+//   node bench/run.js [--entries 200000] [--rounds 5] [--value-bytes 100] [--memory-mib 64] [--only
+//   get]
 //                     [--json FILE]
 //
-// Both compress their blocks, have Bloom filters of 10 bits for a key and do not sync, by default. Writes
-// come first. Then both compact all they have, so that neither merges while the other one is read.
+// Both compress their blocks, have Bloom filters of 10 bits for a key and do not sync, by default.
+// Writes come first. Then both compact all they have, so that neither merges while the other one is
+// read.
 
 const { execFileSync } = require('child_process')
 const fs = require('fs')

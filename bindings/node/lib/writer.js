@@ -12,9 +12,9 @@ const MERGE = 3
 const DELETE_RANGE = 4
 const KEYSPACE = 5
 
-// The operations that a turn of the event loop commits on its thread, in bytes. This takes a few hundred
-// microseconds. A larger group is committed by a thread of the pool; smaller ones beyond these bytes
-// wait for the next turn, so that a loop over writes lets the program do other things.
+// The operations that a turn of the event loop commits on its thread, in bytes. This takes a few
+// hundred microseconds. A larger group is committed by a thread of the pool; smaller ones beyond
+// these bytes wait for the next turn, so that a loop over writes lets the program do other things.
 const TURN_BYTES_MAX = 65536
 // The bytes that a commit counts for, beside its operations.
 const COMMIT_BYTES = 512
@@ -75,18 +75,19 @@ class Group {
   }
 }
 
-// Commits writes in their order. Those of one turn of the event loop, and those that arrive during a
-// commit, go together. What need not wait is committed at once, on this thread, unless a commit before
-// it is under way.
+// Commits writes in their order. Those of one turn of the event loop, and those that arrive during
+// a commit, go together. What need not wait is committed at once, on this thread, unless a commit
+// before it is under way.
 class Writer {
   #handle
-  // The groups that wait, in their order; a group to be used again; the promise of the newest group.
+  // The groups that wait, in their order; a group to be used again; the promise of the newest
+  // group.
   #waiting = []
   #spare = null
   #newest = null
   #isBusy = false
-  // What was committed on this thread in this turn of the event loop, and whether groups wait for the
-  // next one.
+  // What was committed on this thread in this turn of the event loop, and whether groups wait for
+  // the next one.
   #turnBytes = 0
   #isTurnOver = false
 
@@ -184,8 +185,8 @@ class Writer {
     return binding.write(this.#handle, operations.packed, keyspaces, sync, atOnce)
   }
 
-  // Takes bytes of what this turn of the event loop may commit. Returns false if there are not so many
-  // left; then the next turn goes on.
+  // Takes bytes of what this turn of the event loop may commit. Returns false if there are not so
+  // many left; then the next turn goes on.
   #takeOfTurn (bytes) {
     if (this.#turnBytes === 0) setImmediate(() => this.#nextTurn())
     this.#isTurnOver = this.#turnBytes + bytes > TURN_BYTES_MAX

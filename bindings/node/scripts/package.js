@@ -1,7 +1,8 @@
 'use strict'
 
-// Makes the packages for npm in dist/: hedgerow-level, and the prebuilt library of this platform with
-// the notices of the crates that are linked into it. Then it runs the example with both, as installed.
+// Makes the packages for npm in dist/: hedgerow-level, and the prebuilt library of this platform
+// with the notices of the crates that are linked into it. Then it runs the example with both, as
+// installed.
 
 const { execFileSync } = require('child_process')
 const fs = require('fs')

@@ -1,7 +1,7 @@
 'use strict'
 
-// The event loop is never blocked, and what memory answers or takes ends at once: in the same turn of
-// the loop.
+// The event loop is never blocked, and what memory answers or takes ends at once: in the same turn
+// of the loop.
 
 const { test, newDatabase, newLocation, codeOf, fill, keyOf, random } = require('./common')
 

@@ -5,8 +5,8 @@
 //
 //   node test/run.js [--address] [SUITE...]
 //
-// `native` are the tests in Rust. With --address the process has the memory of AddressSanitizer, which sees wrong frees and copies out
-// of bounds. This needs gcc.
+// `native` are the tests in Rust. With --address the process has the memory of AddressSanitizer,
+// which sees wrong frees and copies out of bounds. This needs gcc.
 
 const { execFileSync, spawnSync } = require('child_process')
 const path = require('path')

@@ -172,8 +172,8 @@ def test_long_calls_are_interrupted(call: str, tmp_path: Path) -> None:
     assert run(INTERRUPTED, tmp_path, call) == "b'interrupted'\n"
 
 
-# The first flush takes minutes, so that a write waits for it without end. A signal comes whenever no
-# write ends for a second: it may come elsewhere on a busy machine, and then another one follows.
+# The first flush takes minutes, so that a write waits for it without end. A signal comes whenever
+# no write ends for a second: it may come elsewhere on a busy machine, and then another one follows.
 FULL = """
 import os, signal, sys, threading, hedgerow
 db = hedgerow.open(sys.argv[1], memory=4 << 20, io_bytes_per_second=4096)

@@ -65,7 +65,9 @@ final class Clusters {
         return List.of(keys);
     }
 
-    /** How many keys have another value than they should; they are read without waiting for each. */
+    /**
+     * How many keys have another value than they should; they are read without waiting for each.
+     */
     private static long wrong(StatefulRedisClusterConnection<String, String> connection, List<String> keys)
             throws Exception {
         List<RedisFuture<String>> gets = new ArrayList<>();
@@ -144,7 +146,9 @@ final class Clusters {
         check(commands.exists("{lettuce}a"), 1L);
     }
 
-    /** A message reaches the clients of the server that it is sent to, so the client listens at all. */
+    /**
+     * A message reaches the clients of the server that it is sent to, so the client listens at all.
+     */
     private static void messages(RedisClusterClient client, RedisAdvancedClusterCommands<String, String> commands)
             throws Exception {
         var heard = new LinkedBlockingQueue<String>();

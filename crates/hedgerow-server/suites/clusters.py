@@ -22,7 +22,8 @@ parser.add_argument("--lettuce", help="the folder of its jars")
 options = parser.parse_args()
 program, scratch = options.program, options.scratch
 KEYS = 3000
-# The checks of the programs in Go and Java, without and with replicas. Change them with the programs.
+# The checks of the programs in Go and Java, without and with replicas. Change them with the
+# programs.
 CHECKS = {"go-redis": (65, 71), "Lettuce": (58, 61)}
 PRIMARIES = ("north", "middle", "south")
 SLOTS = ("0-5460", "5461-10922", "10923-16383")

@@ -4,8 +4,8 @@ root=$(cd "$here/../../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
 hedgerow=${HEDGEROW:-$target/release/hedgerow}
 
-# start ARGUMENT...: starts a server of $scratch/db, and sets `server`, its process, and `port`, which
-# is $fixed_port if that is set.
+# start ARGUMENT...: starts a server of $scratch/db, and sets `server`, its process, and `port`,
+# which is $fixed_port if that is set.
 start() {
   # A server before this one has written its line.
   rm -f "$scratch/ready"

@@ -8,7 +8,7 @@ const COLUMNS_MAX: usize = 100;
 const FRAGMENTS: [&str; 4] = ["Of", "What", "How", "Whether"];
 
 pub(crate) fn check(sources: &Sources) -> Vec<String> {
-    let mut findings = Vec::new();
+    let mut findings = long_lines(sources);
     for (path, text) in sources.rust() {
         let mut above = None;
         for (i, line) in text.lines().enumerate() {
@@ -17,13 +17,6 @@ pub(crate) fn check(sources: &Sources) -> Vec<String> {
                 above = None;
                 continue;
             };
-            let columns = line.chars().count();
-            if columns > COLUMNS_MAX {
-                findings.push(format!(
-                    "{path}:{}: a comment line of {columns} columns, at most {COLUMNS_MAX}",
-                    i + 1
-                ));
-            }
             let first = words.split(|c: char| !c.is_alphanumeric()).next();
             let is_fragment = first.is_some_and(|first| FRAGMENTS.contains(&first));
             if above != Some(marker) && is_fragment {
@@ -33,6 +26,30 @@ pub(crate) fn check(sources: &Sources) -> Vec<String> {
                 ));
             }
             above = Some(marker);
+        }
+    }
+    findings
+}
+
+/// The comment lines of any language that do not fit.
+fn long_lines(sources: &Sources) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (path, text) in &sources.texts {
+        let (_, extension) = path.rsplit_once('.').unwrap_or_default();
+        let markers: &[&str] = match extension {
+            "rs" => &["//"],
+            "c" | "cpp" | "h" | "hpp" | "java" | "js" | "ts" => &["//", "/*", "* "],
+            "py" | "sh" => &["#"],
+            _ => continue,
+        };
+        for (line, number) in text.lines().zip(1..) {
+            let columns = line.chars().count();
+            let begin = line.trim_start();
+            if columns > COLUMNS_MAX && markers.iter().any(|marker| begin.starts_with(marker)) {
+                findings.push(format!(
+                    "{path}:{number}: a comment line of {columns} columns, at most {COLUMNS_MAX}"
+                ));
+            }
         }
     }
     findings
@@ -58,12 +75,14 @@ mod tests {
             "//! Of a file.\n//! What follows is fine.\n\n/// Offers.\n// How it works.\nlet a = 1;\n\
              /// The value.\n///\n/// Whether it is large.\n{long}\n"
         );
+        let java = format!("/**\n * {}\n */\n", "word ".repeat(20));
         assert_eq!(
-            check(&Sources::of(&[("a/src/b.rs", &text)])),
+            check(&Sources::of(&[("a/src/b.rs", &text), ("a/C.java", &java)])),
             [
+                "a/C.java:2: a comment line of 103 columns, at most 100",
+                "a/src/b.rs:10: a comment line of 107 columns, at most 100",
                 "a/src/b.rs:1: a comment begins with a fragment: `Of a file.`",
                 "a/src/b.rs:5: a comment begins with a fragment: `How it works.`",
-                "a/src/b.rs:10: a comment line of 107 columns, at most 100",
             ]
         );
     }

@@ -25,7 +25,9 @@ const SKIPPED: [&str; 7] = [
     "runs",
     "node_modules",
 ];
-const TEXTS: [&str; 9] = ["rs", "md", "toml", "sh", "txt", "c", "h", "cpp", "hpp"];
+const TEXTS: [&str; 13] = [
+    "rs", "md", "toml", "sh", "txt", "c", "h", "cpp", "hpp", "java", "js", "py", "ts",
+];
 
 impl Sources {
     /// Reads the workspace.

@@ -1,8 +1,8 @@
 /* LevelDB's C interface, as libhedgerow_leveldb has it.
  *
  * A failure is a text in `*errptr`: NULL before the first call, freed by `leveldb_free`. A key or a
- * value is an address and a length. Every object is a handle: one that was destroyed causes an error,
- * or nothing where a function has no way to report one. */
+ * value is an address and a length. Every object is a handle: one that was destroyed causes an
+ * error, or nothing where a function has no way to report one. */
 #ifndef HEDGEROW_LEVELDB_C_H
 #define HEDGEROW_LEVELDB_C_H
 

@@ -5,8 +5,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A directory of backups. Each is whole, and shares with others the files that they have in common. Long
- * calls tell their progress and can be cancelled.
+ * A directory of backups. Each is whole, and shares with others the files that they have in common.
+ * Long calls tell their progress and can be cancelled.
  */
 public final class Backups {
     private static final long NEWEST = 0;

@@ -39,9 +39,9 @@ public final class Batch extends Writes<Batch> {
      * Commits all writes or none, and clears the batch. After a failure it keeps its writes.
      *
      * @param sync true to return when the writes, and all before them, are durable
-     * @throws InterruptedCallException if the thread is interrupted while the batch waits for memory,
-     *     and it keeps its writes; or if it has 1 MiB or more, and the commit goes on in the
-     *     background, and the batch is empty
+     * @throws InterruptedCallException if the thread is interrupted while the batch waits for
+     *     memory, and it keeps its writes; or if it has 1 MiB or more, and the commit goes on in
+     *     the background, and the batch is empty
      */
     public void commit(boolean sync) {
         db.awaitMemory();

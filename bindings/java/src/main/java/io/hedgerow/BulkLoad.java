@@ -5,12 +5,12 @@ import java.util.function.IntSupplier;
 
 /**
  * A load of sorted entries into the tables of a keyspace. Made by {@link Keyspace#bulkLoad}. Keys
- * ascend, and none comes twice. {@link #finish} makes all entries visible and durable together; closed
- * without it, the load leaves nothing. For one thread at a time.
+ * ascend, and none comes twice. {@link #finish} makes all entries visible and durable together;
+ * closed without it, the load leaves nothing. For one thread at a time.
  *
- * <p>Entries gather in Java and cross many at a time, so a refused one is reported by a later call. A
- * call that waits for room is ended by an interrupt with an {@link InterruptedCallException}: it has not
- * taken its entry, and can be made again.
+ * <p>Entries gather in Java and cross many at a time, so a refused one is reported by a later call.
+ * A call that waits for room is ended by an interrupt with an {@link InterruptedCallException}: it
+ * has not taken its entry, and can be made again.
  */
 public final class BulkLoad implements AutoCloseable {
     private static final int GATHERED_BYTES = 256 << 10;
@@ -82,8 +82,8 @@ public final class BulkLoad implements AutoCloseable {
      * Ends the load. What it has loaded is visible and durable when this returns.
      *
      * @throws IllegalArgumentException if a key is not above the one before
-     * @throws InterruptedCallException if the thread is interrupted; a load that waits to be durable
-     *     goes on in the background
+     * @throws InterruptedCallException if the thread is interrupted; a load that waits to be
+     *     durable goes on in the background
      */
     public Report finish() {
         flush();

@@ -5,7 +5,9 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** Immutable bytes, compared as a keyspace orders its keys: unsigned, the first difference counts. */
+/**
+ * Immutable bytes, compared as a keyspace orders its keys: unsigned, the first difference counts.
+ */
 public final class Bytes implements Comparable<Bytes>, Serializable {
     private static final long serialVersionUID = 1;
 

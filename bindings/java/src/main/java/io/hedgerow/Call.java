@@ -73,7 +73,9 @@ public final class Call<T> extends CompletableFuture<T> {
         }
     }
 
-    /** Waits so long, or until there is a result, or a failure. An interrupt does not end the call. */
+    /**
+     * Waits so long, or until there is a result, or a failure. An interrupt does not end the call.
+     */
     void awaitFor(long millis) {
         try {
             get(millis, TimeUnit.MILLISECONDS);

@@ -67,7 +67,8 @@ final class Calls {
     /**
      * Starts a call that may be answered at once.
      *
-     * @param start returns the answer, which begins with 1 if there is a value; null if it comes later
+     * @param start returns the answer, which begins with 1 if there is a value; null if it comes
+     *     later
      */
     static Call<byte[]> startOrAnswer(LongFunction<byte[]> start, Executor executor) {
         byte[][] answer = new byte[1][];

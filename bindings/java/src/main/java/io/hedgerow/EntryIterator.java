@@ -7,11 +7,11 @@ import java.util.List;
 import java.util.NoSuchElementException;
 
 /**
- * The entries of a range as they were when it was opened. Many cross from native code at a time: the
- * first block is small, so that the first entries of a range cost little.
+ * The entries of a range as they were when it was opened. Many cross from native code at a time:
+ * the first block is small, so that the first entries of a range cost little.
  *
- * <p>One that is read to its end needs no closing. Until then it keeps the memory and the files that
- * it reads. For one thread at a time.
+ * <p>One that is read to its end needs no closing. Until then it keeps the memory and the files
+ * that it reads. For one thread at a time.
  */
 public final class EntryIterator implements Iterator<Entry>, AutoCloseable {
     private static final int BLOCK_BYTES_FIRST = 4 << 10;

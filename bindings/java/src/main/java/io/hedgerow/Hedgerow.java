@@ -57,8 +57,8 @@ public final class Hedgerow implements AutoCloseable {
      *
      * @throws LockedException if it is open for writing
      * @throws CorruptionException if its files are damaged
-     * @throws IllegalArgumentException for an option out of bounds, or a database that does not exist
-     *     and must not be created
+     * @throws IllegalArgumentException for an option out of bounds, or a database that does not
+     *     exist and must not be created
      * @throws InterruptedCallException if the thread is interrupted
      */
     public static Hedgerow open(Path dir, Options options) {
@@ -107,7 +107,10 @@ public final class Hedgerow implements AutoCloseable {
                 keyspace0(ref.get(), Keyspace.utf8(name), Keyspace.utf8(layout), null));
     }
 
-    /** Opens or creates a keyspace with a layout and a design: lines such as {@code filter = bloom:10}. */
+    /**
+     * Opens or creates a keyspace with a layout and a design: lines such as {@code filter =
+     * bloom:10}.
+     */
     public Keyspace keyspace(String name, String layout, String design) {
         byte[] text = Keyspace.utf8(design);
         return new Keyspace(
@@ -190,7 +193,9 @@ public final class Hedgerow implements AutoCloseable {
         return new Transaction(this, handle, options.sync);
     }
 
-    /** Calls a function with a transaction and commits it, again and again until nobody comes first. */
+    /**
+     * Calls a function with a transaction and commits it, again and again until nobody comes first.
+     */
     public <T> T transact(Function<Transaction, T> body) {
         return transact(Transaction.Options.serializable(), body);
     }
@@ -246,8 +251,8 @@ public final class Hedgerow implements AutoCloseable {
     }
 
     /**
-     * Copies the database as it is now into a new directory, which opens like any other. A table on the
-     * same file system is linked. It cannot be cut short.
+     * Copies the database as it is now into a new directory, which opens like any other. A table on
+     * the same file system is linked. It cannot be cut short.
      */
     public Call<Void> checkpoint(Path dir) {
         return Calls.start(id -> checkpoint0(id, ref.get(), path(dir)));
@@ -264,8 +269,8 @@ public final class Hedgerow implements AutoCloseable {
     }
 
     /**
-     * The statistics by path: numbers ({@link Long}, {@link Double}), texts and truth values. {@code
-     * memory.page_cache}, {@code keyspaces.users.memtable_bytes}.
+     * The statistics by path: numbers ({@link Long}, {@link Double}), texts and truth values.
+     * {@code memory.page_cache}, {@code keyspaces.users.memtable_bytes}.
      */
     public Map<String, Object> stats() {
         return Stats.unpack(statsMap0(ref.get()));
@@ -288,11 +293,12 @@ public final class Hedgerow implements AutoCloseable {
 
     /**
      * Makes everything durable and closes the database. What was made from it is closed as well; a
-     * call that is running on another thread ends with its result or as {@link IllegalStateException}.
+     * call that is running on another thread ends with its result or as {@link
+     * IllegalStateException}.
      *
-     * <p>An interrupt does not end it: whoever opens the directory next must find the database closed.
-     * It takes a sync, and the end of calls and merges that are running. {@link #closeAsync} can be
-     * waited for otherwise.
+     * <p>An interrupt does not end it: whoever opens the directory next must find the database
+     * closed. It takes a sync, and the end of calls and merges that are running. {@link
+     * #closeAsync} can be waited for otherwise.
      *
      * @throws StorageException if the log could not be made durable; it is closed all the same
      */

@@ -45,8 +45,8 @@ public class IndexedBatch extends Writes<IndexedBatch> implements AutoCloseable 
     }
 
     /**
-     * The entries of a keyspace as the batch sees them. An iterator shows the writes that were in the
-     * batch when it was opened.
+     * The entries of a keyspace as the batch sees them. An iterator shows the writes that were in
+     * the batch when it was opened.
      */
     public ReadView view(Keyspace keyspace) {
         return new View(this, keyspace);
@@ -80,9 +80,9 @@ public class IndexedBatch extends Writes<IndexedBatch> implements AutoCloseable 
      * Commits all writes or none, whatever others have written since, and closes the batch.
      *
      * @param sync true to return when the writes, and all before them, are durable
-     * @throws InterruptedCallException if the thread is interrupted while the batch waits for memory,
-     *     and it keeps its writes; or if it had 1 MiB of writes or more, and the commit goes on in
-     *     the background
+     * @throws InterruptedCallException if the thread is interrupted while the batch waits for
+     *     memory, and it keeps its writes; or if it had 1 MiB of writes or more, and the commit
+     *     goes on in the background
      */
     public void commit(boolean sync) {
         long handle = gathered();

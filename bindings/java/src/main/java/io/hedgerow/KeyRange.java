@@ -4,8 +4,8 @@ import java.util.Arrays;
 import java.util.Objects;
 
 /**
- * A range of keys, and the direction in which it is read. Immutable. Bounds compare unsigned. A range
- * whose end lies before its beginning is empty.
+ * A range of keys, and the direction in which it is read. Immutable. Bounds compare unsigned. A
+ * range whose end lies before its beginning is empty.
  *
  * <pre>{@code
  * KeyRange.from(a).to(b)                // a <= key < b

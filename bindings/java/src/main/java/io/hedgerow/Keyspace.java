@@ -14,11 +14,11 @@ import java.util.function.LongToIntFunction;
 
 /**
  * A named map from keys to values, of a database. A key has at most 64 KiB, a value at most 64 MiB.
- * Made by {@link Hedgerow#keyspace(String)}. It needs no closing: it ends with its database, or when
- * it is dropped.
+ * Made by {@link Hedgerow#keyspace(String)}. It needs no closing: it ends with its database, or
+ * when it is dropped.
  *
- * <p>Writes are buffered: they survive the end of the process at once, and that of the machine after
- * the next {@link Hedgerow#sync}. Those of a {@link Batch} may be synced one by one.
+ * <p>Writes are buffered: they survive the end of the process at once, and that of the machine
+ * after the next {@link Hedgerow#sync}. Those of a {@link Batch} may be synced one by one.
  */
 public final class Keyspace extends ReadView {
     final Hedgerow db;
@@ -56,7 +56,9 @@ public final class Keyspace extends ReadView {
         write(keyspace -> put0(keyspace, key, value));
     }
 
-    /** Gives a key a value. Both are the remaining bytes of direct buffers, whose positions stay. */
+    /**
+     * Gives a key a value. Both are the remaining bytes of direct buffers, whose positions stay.
+     */
     public void put(ByteBuffer key, ByteBuffer value) {
         write(
                 keyspace ->
@@ -140,7 +142,9 @@ public final class Keyspace extends ReadView {
         return getAndSet0(ref.get(), key, null);
     }
 
-    /** Gives a key that has a value another one, and returns the one before; null if it had none. */
+    /**
+     * Gives a key that has a value another one, and returns the one before; null if it had none.
+     */
     public byte[] replace(byte[] key, byte[] value) {
         return replace0(ref.get(), key, value);
     }
@@ -262,7 +266,9 @@ public final class Keyspace extends ReadView {
         return Calls.start(id -> waitUntilMerged0(id, ref.get()));
     }
 
-    /** Gives the keyspace another design, as text; its trees take the new shape in the background. */
+    /**
+     * Gives the keyspace another design, as text; its trees take the new shape in the background.
+     */
     public void retune(String design) {
         Calls.start(id -> retune0(id, ref.get(), utf8(design))).await();
     }
@@ -305,17 +311,17 @@ public final class Keyspace extends ReadView {
     }
 
     /**
-     * The statistics by path: numbers ({@link Long}, {@link Double}), texts and truth values. A level
-     * is named by its index: {@code levels.0.bytes}.
+     * The statistics by path: numbers ({@link Long}, {@link Double}), texts and truth values. A
+     * level is named by its index: {@code levels.0.bytes}.
      */
     public Map<String, Object> stats() {
         return Stats.unpack(statsMap0(ref.get()));
     }
 
     /**
-     * The keyspace as a map. It is a view: its methods read and write the keyspace. A method for one
-     * key is atomic. Iterators show the entries as they were when the iterator was made. Null is
-     * neither a key nor a value. {@code size} reads all keys.
+     * The keyspace as a map. It is a view: its methods read and write the keyspace. A method for
+     * one key is atomic. Iterators show the entries as they were when the iterator was made. Null
+     * is neither a key nor a value. {@code size} reads all keys.
      *
      * <p>An iterator that is not read to its end keeps what it reads until it is garbage collected.
      *
@@ -347,7 +353,9 @@ public final class Keyspace extends ReadView {
         return new String(utf8, StandardCharsets.UTF_8);
     }
 
-    /** This and the writes below return 1 if they would wait for a flush, and have written nothing. */
+    /**
+     * This and the writes below return 1 if they would wait for a flush, and have written nothing.
+     */
     private native int put0(long keyspace, byte[] key, byte[] value);
 
     private native int putDirect0(

@@ -36,7 +36,9 @@ public final class Options {
         return set("background_threads", Integer.toString(threads));
     }
 
-    /** The number of threads for asynchronous calls; with 0, the default, the background threads. */
+    /**
+     * The number of threads for asynchronous calls; with 0, the default, the background threads.
+     */
     public Options workers(int workers) {
         return set("workers", Integer.toString(workers));
     }

@@ -10,8 +10,8 @@ import java.util.Optional;
  * The entries of a keyspace: as they are now ({@link Keyspace}), as they were ({@link
  * Snapshot#view}), or with the writes of a batch ({@link IndexedBatch#view}).
  *
- * <p>Every method may throw {@link IllegalStateException} if what it reads from is closed, and {@link
- * StorageException} or {@link CorruptionException} if it cannot be read.
+ * <p>Every method may throw {@link IllegalStateException} if what it reads from is closed, and
+ * {@link StorageException} or {@link CorruptionException} if it cannot be read.
  */
 public abstract class ReadView {
     /** Between so many keys a read of many looks for an interrupt. */

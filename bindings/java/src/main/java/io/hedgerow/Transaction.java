@@ -1,12 +1,12 @@
 package io.hedgerow;
 
 /**
- * An {@link IndexedBatch} whose commit is refused if others came first: if they have changed what it
- * has read (serializable), or what it writes (snapshot isolation). Made by {@link
+ * An {@link IndexedBatch} whose commit is refused if others came first: if they have changed what
+ * it has read (serializable), or what it writes (snapshot isolation). Made by {@link
  * Hedgerow#transaction()}; {@link Hedgerow#transact} repeats one until it commits.
  *
- * <p>An iterator reads ahead, so a serializable transaction depends on up to a block of entries behind
- * the last one that it has taken.
+ * <p>An iterator reads ahead, so a serializable transaction depends on up to a block of entries
+ * behind the last one that it has taken.
  */
 public final class Transaction extends IndexedBatch {
     private final boolean sync;

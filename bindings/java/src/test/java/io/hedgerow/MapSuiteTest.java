@@ -53,7 +53,9 @@ class MapSuiteTest {
     }
 
     private static final class Maps implements TestSortedMapGenerator<Bytes, Bytes> {
-        /** The maps that one keyspace serves, one after another: each leaves what scans step over. */
+        /**
+         * The maps that one keyspace serves, one after another: each leaves what scans step over.
+         */
         private static final int MAPS = 100;
 
         private final Hedgerow db;

@@ -373,7 +373,9 @@ class SafetyTest {
         }
     }
 
-    /** Makes a call by an interrupted thread. It may end before it is waited for, so there are many. */
+    /**
+     * Makes a call by an interrupted thread. It may end before it is waited for, so there are many.
+     */
     private static void leftByAnInterrupt(Runnable call) {
         for (int attempt = 0; attempt < 1000; attempt++) {
             Thread.currentThread().interrupt();

@@ -8,7 +8,8 @@ import org.apache.kafka.streams.state.VersionedBytesStoreSupplier;
 import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
 
 /**
- * Suppliers of stores on Hedgerow, in place of those of {@link org.apache.kafka.streams.state.Stores}.
+ * Suppliers of stores on Hedgerow, in place of those of {@link
+ * org.apache.kafka.streams.state.Stores}.
  *
  * <pre>{@code
  * Stores.keyValueStoreBuilder(Hedgerow.keyValueStore("counts"), Serdes.String(), Serdes.Long());
@@ -18,7 +19,10 @@ import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
 public final class Hedgerow {
     private Hedgerow() {}
 
-    /** Supplies key-value stores, for {@link org.apache.kafka.streams.state.Stores#keyValueStoreBuilder}. */
+    /**
+     * Supplies key-value stores, for {@link
+     * org.apache.kafka.streams.state.Stores#keyValueStoreBuilder}.
+     */
     public static KeyValueBytesStoreSupplier keyValueStore(String name) {
         return new Supplier.KeyValue(name, HedgerowKeyValueStore.Plain::new);
     }
@@ -38,7 +42,8 @@ public final class Hedgerow {
     }
 
     /**
-     * Supplies versioned key-value stores, whose segments are a 24th of the history, at least 2 seconds.
+     * Supplies versioned key-value stores, whose segments are a 24th of the history, at least 2
+     * seconds.
      *
      * @param history the time for which old versions can be read
      */

@@ -47,7 +47,9 @@ class HedgerowSessionStore extends SegmentedStore implements SessionStore<Bytes,
         return get(SessionKeySchema.toBinary(key, start, end));
     }
 
-    /** Sessions by their end. Only stores for results of closed windows have them, as Streams' own. */
+    /**
+     * Sessions by their end. Only stores for results of closed windows have them, as Streams' own.
+     */
     @Override
     public KeyValueIterator<Windowed<Bytes>, byte[]> findSessions(long endFrom, long endTo) {
         return timeIndexed

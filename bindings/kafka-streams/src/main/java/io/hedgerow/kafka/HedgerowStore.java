@@ -60,8 +60,8 @@ abstract class HedgerowStore implements StateStore {
     private StoreMetrics metrics;
     private Position position = Position.emptyPosition();
     /**
-     * True since Streams has asked for an offset, or has written. A commit before that hands over the
-     * offsets of a file of before 4.3, which may be those of another store.
+     * True since Streams has asked for an offset, or has written. A commit before that hands over
+     * the offsets of a file of before 4.3, which may be those of another store.
      */
     private boolean begun;
 
@@ -370,8 +370,8 @@ abstract class HedgerowStore implements StateStore {
     }
 
     /**
-     * Notes how far the state is. What is handed over before the store has begun counts unless it may be
-     * that of other state; then all is restored. RocksDB has it count always.
+     * Notes how far the state is. What is handed over before the store has begun counts unless it
+     * may be that of other state; then all is restored. RocksDB has it count always.
      */
     @Override
     public synchronized void commit(Map<TopicPartition, Long> offsets) {
@@ -409,8 +409,9 @@ abstract class HedgerowStore implements StateStore {
     // ---- restore ----
 
     /**
-     * Restores records. Streams takes a failure here for the end of the client, and that of a commit
-     * for one of the task. So a damaged store takes no more records, and the next commit says why.
+     * Restores records. Streams takes a failure here for the end of the client, and that of a
+     * commit for one of the task. So a damaged store takes no more records, and the next commit
+     * says why.
      */
     private void restoreAll(Collection<ConsumerRecord<byte[], byte[]>> records) {
         begun = true;

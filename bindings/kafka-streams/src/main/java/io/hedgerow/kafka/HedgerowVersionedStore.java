@@ -29,9 +29,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A versioned key-value store. One keyspace has the latest value of each key with its time. An older
- * version is in the segment of the time at which its validity ends, so a segment that has expired has
- * nothing that can still be asked. A put writes all that it changes in one batch.
+ * A versioned key-value store. One keyspace has the latest value of each key with its time. An
+ * older version is in the segment of the time at which its validity ends, so a segment that has
+ * expired has nothing that can still be asked. A put writes all that it changes in one batch.
  */
 final class HedgerowVersionedStore extends HedgerowStore
         implements VersionedKeyValueStore<Bytes, byte[]> {
@@ -299,7 +299,9 @@ final class HedgerowVersionedStore extends HedgerowStore
         return new VersionedRecord<>(version.value, version.from, version.to);
     }
 
-    /** The versions of a key that are valid at some moment between two, at one state of the store. */
+    /**
+     * The versions of a key that are valid at some moment between two, at one state of the store.
+     */
     private List<VersionedRecord<byte[]>> get(Bytes key, long from, long to, ResultOrder order) {
         List<VersionedRecord<byte[]>> found = new ArrayList<>();
         try (Snapshot snapshot = database.database().snapshot()) {

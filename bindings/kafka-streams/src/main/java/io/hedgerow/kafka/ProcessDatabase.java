@@ -189,7 +189,9 @@ final class ProcessDatabase implements AutoCloseable {
         return database().keyspace(name, text(LAYOUT + store, "sorted"), design(store));
     }
 
-    /** The design of a store. Its own lines go before those of all stores, these before the default. */
+    /**
+     * The design of a store. Its own lines go before those of all stores, these before the default.
+     */
     private String design(String store) {
         Map<String, String> lines = new LinkedHashMap<>();
         addLines(lines, DEFAULT_DESIGN);

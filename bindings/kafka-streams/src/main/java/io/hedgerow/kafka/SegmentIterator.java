@@ -12,8 +12,8 @@ import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.state.KeyValueIterator;
 
 /**
- * The wanted entries of one segment after the other. A segment that is dropped meanwhile is left out,
- * and a store that is closed has no more entries.
+ * The wanted entries of one segment after the other. A segment that is dropped meanwhile is left
+ * out, and a store that is closed has no more entries.
  */
 final class SegmentIterator implements KeyValueIterator<Bytes, byte[]> {
     private final HedgerowStore store;

@@ -25,9 +25,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A store whose entries have a time and expire: a keyspace for each segment. With a time index, another
- * keyspace has the stored keys by their time (8 bytes, then the key), so that those of a short time are
- * found without reading the segments.
+ * A store whose entries have a time and expire: a keyspace for each segment. With a time index,
+ * another keyspace has the stored keys by their time (8 bytes, then the key), so that those of a
+ * short time are found without reading the segments.
  */
 abstract class SegmentedStore extends HedgerowStore {
     private static final Logger LOG = LoggerFactory.getLogger(SegmentedStore.class);
@@ -180,8 +180,8 @@ abstract class SegmentedStore extends HedgerowStore {
     }
 
     /**
-     * The entries of a range of keys, null for no end, and of times, by segment and then by key. Both
-     * ends are included.
+     * The entries of a range of keys, null for no end, and of times, by segment and then by key.
+     * Both ends are included.
      */
     KeyValueIterator<Bytes, byte[]> fetch(
             Bytes keyFrom, Bytes keyTo, long from, long to, boolean forward) {

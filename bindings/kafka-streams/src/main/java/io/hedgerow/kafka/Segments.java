@@ -7,8 +7,8 @@ import java.util.NavigableMap;
 import java.util.concurrent.ConcurrentSkipListMap;
 
 /**
- * The segments of a store: a keyspace for each interval of time, which is dropped as a whole once the
- * time that is retained has passed it. One thread changes them, any thread reads.
+ * The segments of a store: a keyspace for each interval of time, which is dropped as a whole once
+ * the time that is retained has passed it. One thread changes them, any thread reads.
  */
 final class Segments {
     /** The longest end of a segment's name. */
@@ -62,8 +62,8 @@ final class Segments {
     }
 
     /**
-     * The segment of a time, which is created if it does not exist; null if it has expired. Drops the
-     * segments that have expired.
+     * The segment of a time, which is created if it does not exist; null if it has expired. Drops
+     * the segments that have expired.
      *
      * @param streamTime the greatest time of all records
      */

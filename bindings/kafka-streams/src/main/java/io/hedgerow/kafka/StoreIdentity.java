@@ -30,9 +30,9 @@ import org.slf4j.LoggerFactory;
 /**
  * Which state in the database a store has, and how far that state is.
  *
- * <p>A file in the task's directory holds an identity made at random. Streams wipes a store by deleting
- * that directory; then the next open makes another identity, so the store is empty. Offsets, position
- * and status are under the identity in a keyspace of all stores:
+ * <p>A file in the task's directory holds an identity made at random. Streams wipes a store by
+ * deleting that directory; then the next open makes another identity, so the store is empty.
+ * Offsets, position and status are under the identity in a keyspace of all stores:
  *
  * <pre>
  * identity 0 'o' topic-partition    the committed offset, 8 bytes
@@ -84,8 +84,9 @@ final class StoreIdentity {
      * Finds the state of a store, or makes an empty one, and marks it as open.
      *
      * @param format how the data is to be read
-     * @throws TaskCorruptedException if it was not closed under exactly-once: it may have writes that
-     *     were never committed. A global store has none: Streams fills it with committed records
+     * @throws TaskCorruptedException if it was not closed under exactly-once: it may have writes
+     *     that were never committed. A global store has none: Streams fills it with committed
+     *     records
      */
     static StoreIdentity open(
             ProcessDatabase database, StateStoreContext context, String store, String format) {
@@ -225,8 +226,8 @@ final class StoreIdentity {
     }
 
     /**
-     * Returns true if offsets from outside may be those of this store: its state was not given up, and
-     * the task has no stores that are not ours.
+     * Returns true if offsets from outside may be those of this store: its state was not given up,
+     * and the task has no stores that are not ours.
      */
     boolean takesOffsets() {
         try (Stream<Path> others = Files.list(marker.getParent().getParent())) {
@@ -271,8 +272,8 @@ final class StoreIdentity {
     }
 
     /**
-     * Notes how far the data is, together. The data was written before, and a crash keeps a prefix of
-     * all writes, so the data is never behind these offsets.
+     * Notes how far the data is, together. The data was written before, and a crash keeps a prefix
+     * of all writes, so the data is never behind these offsets.
      *
      * @param changes the offset by partition, null to forget it; if it is empty, all are forgotten
      */

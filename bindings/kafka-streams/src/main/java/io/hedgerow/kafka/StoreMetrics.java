@@ -17,9 +17,9 @@ import org.apache.kafka.streams.processor.internals.ProcessorContextUtils;
 import org.apache.kafka.streams.processor.internals.metrics.StreamsMetricsImpl;
 
 /**
- * The metrics of a store under the names that RocksDB's have, so that charts keep their queries: group
- * {@code stream-state-metrics}, tag {@code hedgerow-state-id}. Those of the cache, of memory and of
- * stalls are of the whole database, which the stores of the process share.
+ * The metrics of a store under the names that RocksDB's have, so that charts keep their queries:
+ * group {@code stream-state-metrics}, tag {@code hedgerow-state-id}. Those of the cache, of memory
+ * and of stalls are of the whole database, which the stores of the process share.
  */
 final class StoreMetrics {
     private static final String[] STALLS = {"memtables", "level0", "merge_debt", "log"};

@@ -5,13 +5,13 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The versions of a key in one segment of a versioned store, the oldest first. A version is valid from
- * its own time to that of the next one. One without a value is a deletion; if it is the last of its
- * key, it ends where it begins.
+ * The versions of a key in one segment of a versioned store, the oldest first. A version is valid
+ * from its own time to that of the next one. One without a value is a deletion; if it is the last
+ * of its key, it ends where it begins.
  *
  * <pre>
- * each version: valid to (8 bytes), valid from (8 bytes), length of the value (4 bytes, -1 for none),
- * value
+ * each version: valid to (8 bytes), valid from (8 bytes), length of the value (4 bytes, -1 for
+ * none), value
  * </pre>
  */
 final class Versions {

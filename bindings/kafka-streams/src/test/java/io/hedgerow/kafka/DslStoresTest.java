@@ -186,7 +186,9 @@ class DslStoresTest {
         return headers.toString();
     }
 
-    /** The same topology on RocksDB, which another process runs: its library must not be in ours. */
+    /**
+     * The same topology on RocksDB, which another process runs: its library must not be in ours.
+     */
     public static final class Other {
         private Other() {}
 
@@ -274,7 +276,9 @@ class DslStoresTest {
         }
     }
 
-    /** The one exception, because Streams makes the buffer itself: the page for its users says so. */
+    /**
+     * The one exception, because Streams makes the buffer itself: the page for its users says so.
+     */
     @Test
     void aJoinWithGraceLoadsRocksDb() throws Exception {
         assertEquals(0, start(GraceJoin.class, state.toString()).waitFor());

@@ -302,7 +302,9 @@ class StoreTest extends StoreFixture {
         store.close();
     }
 
-    /** Hands the offset of a file of before 4.3 over, as Streams does behind the opening of a task. */
+    /**
+     * Hands the offset of a file of before 4.3 over, as Streams does behind the opening of a task.
+     */
     private void handOver(KeyValueStore<Bytes, byte[]> store, long offset) throws IOException {
         Path file = state.resolve("shop/0_1/.checkpoint");
         Files.writeString(file, "0\n1\nchangelog 0 " + offset + "\n");

@@ -38,9 +38,9 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.QueryableStoreTypes;
 
 /**
- * The application, in a process of its own. It aggregates orders by their keys, in one store or several:
- * the value of a key is the count of its orders, and the last one. It answers commands, each a line of
- * its input, by a line of JSON:
+ * The application, in a process of its own. It aggregates orders by their keys, in one store or
+ * several: the value of a key is the count of its orders, and the last one. It answers commands,
+ * each a line of its input, by a line of JSON:
  *
  * <pre>
  * status         state, counts, times
@@ -176,8 +176,8 @@ public final class Application {
         config.put(StreamsConfig.producerPrefix("request.timeout.ms"), 300_000);
         config.put(StreamsConfig.producerPrefix("delivery.timeout.ms"), 600_000);
         if (settings.isOn("static_member")) {
-            // A member that comes back under its name gets its partitions at once. Otherwise a restart
-            // waits for the session of the killed one to end.
+            // A member that comes back under its name gets its partitions at once. Otherwise a
+            // restart waits for the session of the killed one to end.
             config.put(StreamsConfig.mainConsumerPrefix("group.instance.id"), "bench");
         }
         engine.configure(config, settings.number("budget_mib") << 20, settings.text("design"));

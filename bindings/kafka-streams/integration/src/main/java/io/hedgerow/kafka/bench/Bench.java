@@ -17,8 +17,8 @@ import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
 
 /**
- * Measures one application with the stores of each engine in turn, in a process of its own each time.
- * Appends a row of JSON for each, and prints medians.
+ * Measures one application with the stores of each engine in turn, in a process of its own each
+ * time. Appends a row of JSON for each, and prints medians.
  */
 public final class Bench {
     private static final ObjectMapper JSON = new ObjectMapper();

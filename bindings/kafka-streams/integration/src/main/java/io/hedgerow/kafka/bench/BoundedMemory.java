@@ -9,10 +9,10 @@ import org.rocksdb.Options;
 import org.rocksdb.WriteBufferManager;
 
 /**
- * Bounds the memory of all RocksDB instances of a process, with the options that Streams' guide names
- * for it: one cache for all of them, which indexes, filters and memtables are counted against. The guide
- * leaves the numbers open. Here memtables have half of the budget, a tenth of the cache is for indexes
- * and filters, and the sizes of memtables and blocks are those of Streams.
+ * Bounds the memory of all RocksDB instances of a process, with the options that Streams' guide
+ * names for it: one cache for all of them, which indexes, filters and memtables are counted
+ * against. The guide leaves the numbers open. Here memtables have half of the budget, a tenth of
+ * the cache is for indexes and filters, and the sizes of memtables and blocks are those of Streams.
  */
 public final class BoundedMemory implements RocksDBConfigSetter {
     static final String BUDGET = "bench.rocksdb.memory.bytes";

@@ -71,7 +71,10 @@ final class Child {
         }
     }
 
-    /** A line of one of the process' files of the system, such as {@code io}, that begins with a name. */
+    /**
+     * A line of one of the process' files of the system, such as {@code io}, that begins with a
+     * name.
+     */
     long system(String file, String name) throws IOException {
         for (String line : Files.readAllLines(Path.of("/proc/" + process.pid() + "/" + file))) {
             if (line.startsWith(name + ":")) {
@@ -81,7 +84,10 @@ final class Child {
         throw new IOException("expected " + name + " in " + file + " of the process, found none");
     }
 
-    /** The bytes that the process has caused to be written to devices, without those taken back in time. */
+    /**
+     * The bytes that the process has caused to be written to devices, without those taken back in
+     * time.
+     */
     long written() throws IOException {
         return system("io", "write_bytes") - system("io", "cancelled_write_bytes");
     }

@@ -12,7 +12,10 @@ import org.apache.kafka.streams.processor.internals.metrics.ThreadMetrics;
 /** Counts the records that an application processes, and keeps the time of a stretch of them. */
 final class Counting {
     private final AtomicLong processed = new AtomicLong();
-    /** Milliseconds of the commits of a thread's tasks, divided by the tasks, as Streams measures it. */
+    /**
+     * Milliseconds of the commits of a thread's tasks, divided by the tasks, as Streams measures
+     * it.
+     */
     final Latencies commits = new Latencies();
 
     private volatile long first;

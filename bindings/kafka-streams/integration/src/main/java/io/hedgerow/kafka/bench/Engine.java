@@ -34,7 +34,10 @@ enum Engine {
                                 + " found " + label));
     }
 
-    /** Adds what the engine needs to an application's configuration: memory, the design of our stores. */
+    /**
+     * Adds what the engine needs to an application's configuration: memory, the design of our
+     * stores.
+     */
     void configure(Properties config, long budget, String design) {
         config.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, suppliers);
         config.put("hedgerow.memory.bytes", budget);

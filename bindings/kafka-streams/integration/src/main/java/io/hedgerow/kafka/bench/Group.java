@@ -6,8 +6,8 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * A control group, of version 1 or 2, whose processes have a limit of memory together, page cache and
- * all. Removed when closed; whoever was in it must have ended by then.
+ * A control group, of version 1 or 2, whose processes have a limit of memory together, page cache
+ * and all. Removed when closed; whoever was in it must have ended by then.
  */
 final class Group implements AutoCloseable {
     private final Path dir;

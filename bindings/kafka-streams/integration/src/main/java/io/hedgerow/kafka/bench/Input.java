@@ -31,7 +31,10 @@ final class Input implements AutoCloseable {
         producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
-    /** Sends an order of each key, in no order. The orders are the same each time, also those that follow. */
+    /**
+     * Sends an order of each key, in no order. The orders are the same each time, also those that
+     * follow.
+     */
     void load(String topic, long keys, int valueBytes) throws IOException {
         random = new SplittableRandom(1);
         for (long i = 0; i < keys; i++) {

@@ -13,7 +13,10 @@ enum Part {
     MEMORY(Map.of("stores", "5", "partitions", "30", "budget_mib", "64", "heap_mib", "1024")),
     /** The rate of an aggregation whose state has room in memory. */
     INSIDE(Map.of("budget_mib", "512")),
-    /** The same with a state several times the budget, in a control group that has no room for it either. */
+    /**
+     * The same with a state several times the budget, in a control group that has no room for it
+     * either.
+     */
     OUTSIDE(Map.of("partitions", "1", "budget_mib", "64", "value_bytes", "1000", "limit_mib", "704")),
     /** The time of commits, of which there are many. */
     COMMITS(Map.of("commit_ms", "50", "timed_commits", "1"));

@@ -44,8 +44,8 @@ final class Run {
     }
 
     /**
-     * Measures it, and leaves nothing behind. A run that fails keeps its row, which says why, and does
-     * not end the others.
+     * Measures it, and leaves nothing behind. A run that fails keeps its row, which says why, and
+     * does not end the others.
      */
     Map<String, Object> measure() throws IOException, InterruptedException {
         row.put("load_before", Machine.load());

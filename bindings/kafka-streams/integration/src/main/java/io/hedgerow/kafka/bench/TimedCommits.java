@@ -14,8 +14,8 @@ import org.apache.kafka.streams.state.TimestampedBytesStore;
 import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
 
 /**
- * The key-value stores of another class of suppliers, whose commits are timed. Every call of a store
- * takes a detour, so rates are not comparable with those of other runs.
+ * The key-value stores of another class of suppliers, whose commits are timed. Every call of a
+ * store takes a detour, so rates are not comparable with those of other runs.
  */
 public final class TimedCommits implements DslStoreSuppliers {
     /** Microseconds of each commit of a store. */

@@ -12,9 +12,9 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
- * Two instances with standbys, of which the first is stopped as a service is, and started again with
- * damaged tables. It must notice that, restore the stores, and run on. At the end every sum and every
- * window must be exact under exactly-once, and never less under at-least-once.
+ * Two instances with standbys, of which the first is stopped as a service is, and started again
+ * with damaged tables. It must notice that, restore the stores, and run on. At the end every sum
+ * and every window must be exact under exactly-once, and never less under at-least-once.
  */
 public final class DamagedTable {
     private static final int INSTANCES = 2;
@@ -23,7 +23,9 @@ public final class DamagedTable {
     private static final int PER_SECOND = 2000;
     private static final Duration RUNNING_AFTER_MAX = Duration.ofMinutes(5);
     private static final Duration PROCESSED_AFTER_MAX = Duration.ofMinutes(10);
-    /** Smaller tables are those of the offsets, whose damage is noticed when the database is opened. */
+    /**
+     * Smaller tables are those of the offsets, whose damage is noticed when the database is opened.
+     */
     private static final long TABLE_BYTES_MIN = 100_000;
     /** Under exactly-once a store that was not closed is corrupt, too, with other words. */
     private static final Pattern NOTICED = Pattern.compile("the files of store \\S+ are damaged");
@@ -61,8 +63,8 @@ public final class DamagedTable {
     }
 
     /**
-     * Writes the sums of the first instance to tables. Every order reads a sum; tables of windows may
-     * never be read again.
+     * Writes the sums of the first instance to tables. Every order reads a sum; tables of windows
+     * may never be read again.
      */
     private static void flushSums(Fleet fleet) {
         Path database = fleet.directory(0).resolve("state-dir").resolve(".hedgerow-shop");

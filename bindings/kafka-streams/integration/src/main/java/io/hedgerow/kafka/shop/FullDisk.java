@@ -11,10 +11,10 @@ import java.util.concurrent.ExecutionException;
 import java.util.regex.Pattern;
 
 /**
- * Two instances with standbys, of which the first has its state on a small disk, which becomes full. It
- * must stop with an error that says so, and the second one takes its partitions. With room again the
- * first one is started, and must come back. At the end every sum and every window must be exact under
- * exactly-once, and never less under at-least-once.
+ * Two instances with standbys, of which the first has its state on a small disk, which becomes
+ * full. It must stop with an error that says so, and the second one takes its partitions. With room
+ * again the first one is started, and must come back. At the end every sum and every window must be
+ * exact under exactly-once, and never less under at-least-once.
  */
 public final class FullDisk {
     private static final int INSTANCES = 2;
@@ -63,7 +63,10 @@ public final class FullDisk {
         }
     }
 
-    /** Waits until the first instance has stopped. Returns true if it has said why, and the other runs. */
+    /**
+     * Waits until the first instance has stopped. Returns true if it has said why, and the other
+     * runs.
+     */
     private static boolean stops(Fleet fleet)
             throws IOException, ExecutionException, InterruptedException {
         Instant began = Instant.now();

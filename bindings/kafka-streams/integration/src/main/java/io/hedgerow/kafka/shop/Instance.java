@@ -36,8 +36,8 @@ public final class Instance {
     static final String WINDOWS = "windows";
     static final Duration WINDOW = Duration.ofSeconds(10);
     /**
-     * More of the stream's time than an instance processes again after a kill. A window that is gone
-     * then would be counted from 1.
+     * More of the stream's time than an instance processes again after a kill. A window that is
+     * gone then would be counted from 1.
      */
     private static final Duration RETENTION = Duration.ofHours(1);
     /** The time between an order and its payment. */

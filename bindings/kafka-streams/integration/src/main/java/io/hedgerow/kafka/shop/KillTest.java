@@ -5,9 +5,9 @@ import java.time.Duration;
 import java.util.Random;
 
 /**
- * Three instances with standbys, of which a random one is killed again and again, while orders come.
- * At the end every sum and every window must be exact under exactly-once, and never less under
- * at-least-once.
+ * Three instances with standbys, of which a random one is killed again and again, while orders
+ * come. At the end every sum and every window must be exact under exactly-once, and never less
+ * under at-least-once.
  */
 public final class KillTest {
     private static final int INSTANCES = 3;

@@ -31,7 +31,10 @@ public final class Progress {
         return true;
     }
 
-    /** Waits until an application has committed that it has processed a number of records of a topic. */
+    /**
+     * Waits until an application has committed that it has processed a number of records of a
+     * topic.
+     */
     public static void await(Admin admin, String application, String topic, long count, Duration max)
             throws IOException, ExecutionException, InterruptedException {
         if (!await(max, () -> committed(admin, application, topic) >= count)) {

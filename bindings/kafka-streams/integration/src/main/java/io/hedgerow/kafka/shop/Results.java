@@ -21,8 +21,8 @@ final class Results {
     private Results() {}
 
     /**
-     * Ends the orders, waits until they are processed, and prints how the sums and windows are. Returns
-     * true if all are exact, or under at-least-once never less.
+     * Ends the orders, waits until they are processed, and prints how the sums and windows are.
+     * Returns true if all are exact, or under at-least-once never less.
      */
     static boolean areRight(Fleet fleet, Orders orders, String guarantee)
             throws IOException, ExecutionException, InterruptedException {
