@@ -113,7 +113,7 @@ typedef struct hg_iter hg_iter;
 typedef struct hg_pinned hg_pinned;
 typedef struct hg_changes hg_changes;
 
-/* How long a write must survive: the process, or the machine. */
+/* The end that a write must survive: that of the process, or of the machine. */
 typedef enum { HG_BUFFERED = 0, HG_SYNCED = 1 } hg_durability;
 /* When a value expires: never, at a time in milliseconds since 1970, or so many milliseconds after
  * the write. */

@@ -108,7 +108,7 @@ static void layouts_and_designs_are_texts(void) {
   CHECK(strstr(design, "policy = tiering:4\n") != NULL);
   hg_free(name), hg_free(layout), hg_free(design);
 
-  /* What is not given stays. */
+  /* Options that are not given stay. */
   OK(hg_keyspace_open(db, "users", NULL, NULL, &again, &error));
   OK(hg_keyspace_retune(again, "policy = leveling:8\n", &error));
   OK(hg_keyspace_describe(users, NULL, NULL, &design, &error));

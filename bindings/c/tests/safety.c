@@ -535,7 +535,7 @@ static void a_write_that_waits_for_memory_leaves_its_caller(void) {
   pthread_mutex_unlock(&gate);
   hg_set_progress(NULL, NULL);
   signal(SIGINT, SIG_DFL);
-  /* What was cancelled was not written. */
+  /* Cancelled writes were not made. */
   char last[16];
   snprintf(last, sizeof(last), "%06d", puts - 1);
   char* found;
@@ -666,7 +666,7 @@ static void an_export_leaves_its_caller(void) {
 
 /* ---- functions of the program that call the library ---- */
 
-/* What a function that the library calls finds out about the object of the call. */
+/* The facts that a function that the library calls finds out about the object of the call. */
 static struct {
   hg_changes *own_changes, *other_changes;
   hg_iter *own_iter, *other_iter;

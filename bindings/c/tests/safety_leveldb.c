@@ -57,7 +57,7 @@ static const char* name_of(void* state) {
   return "bytes";
 }
 
-/* How often the state of a comparator was destroyed. */
+/* The times that the state of a comparator was destroyed. */
 static int destroyed;
 
 /* A database with `a`, and one object of each kind. */

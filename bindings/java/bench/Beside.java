@@ -45,7 +45,7 @@ public final class Beside {
     private final int entries;
     private final Map<String, Map<String, List<Double>>> micros = new LinkedHashMap<>();
     private final List<String> rows = new ArrayList<>();
-    /** What all rows have. */
+    /** The fields that all rows have. */
     private final String settings;
 
     private Beside(int entries) throws IOException {

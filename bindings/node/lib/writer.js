@@ -86,8 +86,8 @@ class Writer {
   #spare = null
   #newest = null
   #isBusy = false
-  // What was committed on this thread in this turn of the event loop, and whether groups wait for
-  // the next one.
+  // The operations that were committed on this thread in this turn of the event loop, and whether
+  // groups wait for the next one.
   #turnBytes = 0
   #isTurnOver = false
 

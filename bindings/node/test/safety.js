@@ -1,7 +1,7 @@
 'use strict'
 
-// What is closed, released or wrong is an error, never a crash: through the classes, and through
-// native functions with arguments that the classes never pass.
+// An object that is closed, released or wrong is an error, never a crash: through the classes, and
+// through native functions with arguments that the classes never pass.
 
 const { HedgerowLevel } = require('..')
 const binding = require('../lib/binding')

@@ -51,7 +51,7 @@ if sys.version_info >= (3, 13):
 
 @dataclass
 class Result:
-    """What a suite has done."""
+    """The results of a suite."""
 
     passed: int = 0
     failed: dict[str, str] = field(default_factory=dict)

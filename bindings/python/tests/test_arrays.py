@@ -131,7 +131,7 @@ def test_one_side_may_be_a_list(db: Database) -> None:
 
 
 def traced(call: Callable[[], Any]) -> tuple[Any, int]:
-    """What a call returns, and the most Python objects that were there during it."""
+    """The result of a call, and the most Python objects that were there during it."""
     import gc
 
     gc.collect()

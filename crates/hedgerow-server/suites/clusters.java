@@ -1,5 +1,5 @@
-// What programs do with Lettuce's client for clusters. It prints `step NAME` when something has to
-// happen to the servers, and waits for a line that says that it has.
+// The work of programs with Lettuce's client for clusters. It prints `step NAME` when something has
+// to happen to the servers, and waits for a line that says that it has.
 
 import io.lettuce.core.KeyValue;
 import io.lettuce.core.LettuceFutures;
@@ -66,7 +66,8 @@ final class Clusters {
     }
 
     /**
-     * How many keys have another value than they should; they are read without waiting for each.
+     * The number of keys with another value than they should have. They are read without waiting
+     * for each.
      */
     private static long wrong(StatefulRedisClusterConnection<String, String> connection, List<String> keys)
             throws Exception {
@@ -122,7 +123,7 @@ final class Clusters {
         check(commands.mset(Map.of("{lettuce}name", "Ada", "{lettuce}born", "1815")), "OK");
         List<KeyValue<String, String>> found = commands.mget("{lettuce}name", "{lettuce}born", "{lettuce}x");
         check(found.stream().map(it -> it.getValueOrElse("none")).toList(), List.of("Ada", "1815", "none"));
-        // Of several slots: the client divides them.
+        // They have several slots: the client divides them.
         check(commands.mset(Map.of("a", "1", "b", "2", "c", "3")), "OK");
         found = commands.mget("a", "b", "c");
         check(found.stream().map(KeyValue::getValue).toList(), List.of("1", "2", "3"));

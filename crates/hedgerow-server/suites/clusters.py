@@ -116,7 +116,7 @@ def with_ioredis(servers):
 
 
 def count_of(server, name):
-    """How many replies of a server were errors of a kind."""
+    """The number of replies of a server that were errors of a kind."""
     found = server.client().info("errorstats").get(f"errorstat_{name}", {"count": 0})
     return found["count"]
 
@@ -185,7 +185,7 @@ def move_slots(path, primaries, replicas, slots):
     urls = [f"redis://127.0.0.1:{server.port}" for server in (last, first)]
     subprocess.run([program, "import", "--slots", f"{begin}-{end}", "--db", *urls], check=True)
     load(f"{begin}-{LAST_OF_FIRST} ", 16384)
-    # What was copied can be removed: the client looks for it at the other server.
+    # A copied key can be removed: the client looks for it at the other server.
     for slot in range(begin, end + 1):
         client = first.client()
         with client.pipeline(transaction=False) as pipe:

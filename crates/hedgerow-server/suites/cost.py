@@ -47,7 +47,7 @@ def name(number):
     return f"key:{number:012d}"
 
 
-# How a key is written and read, and the bytes of its fields, scores and values.
+# The commands that write and read a key, and the bytes of its fields, scores and values.
 DATA = {
     "strings": (lambda pipe, number: pipe.set(name(number), string(number)), ["GET"], 100),
     "hashes": (

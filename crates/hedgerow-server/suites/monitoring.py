@@ -72,8 +72,8 @@ assert value("hedgerow_server_clients", "hedgerow_server_clients") == 1
 assert value("hedgerow_puts", "hedgerow_puts_total") > 0
 assert value("hedgerow_memory_bytes", "hedgerow_memory_bytes", part="memtables") > 0
 
-# What the dashboard and the rules name is there; the link to a primary at replicas alone, how far
-# they are behind at primaries of one.
+# Everything that the dashboard and the rules name is there; the link to a primary at replicas
+# alone, how far they are behind at primaries of one.
 exported = {sample.name for family in families.values() for sample in family.samples}
 exported |= {"hedgerow_server_primary_link_silent_seconds", "hedgerow_server_replica_lag_operations"}
 packaging = pathlib.Path(__file__).parents[3] / "packaging" / "monitoring"

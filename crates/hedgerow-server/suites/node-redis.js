@@ -1,4 +1,4 @@
-// What programs do with node-redis: pipelines, transactions, messages, waiting, walks, copies.
+// The work of programs with node-redis: pipelines, transactions, messages, waiting, walks, copies.
 "use strict";
 const assert = require("node:assert");
 const { createClient } = require("redis");

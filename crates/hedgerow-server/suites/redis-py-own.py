@@ -95,7 +95,7 @@ class Server:
 
 
 def outcomes_on(command, tests, protocol, files, named):
-    """How each test ended, and why."""
+    """The end of each test, and its reason."""
     with Server(command) as server, tempfile.NamedTemporaryFile() as found:
         words = [sys.executable, "-B", __file__, "run", f"redis://127.0.0.1:{server.port}/0", protocol, found.name,
                  *files, "--", *named]

@@ -1,4 +1,4 @@
-"""What programs do with redis-py: pipelines, transactions, messages, waiting, walks."""
+"""The work of programs with redis-py: pipelines, transactions, messages, waiting, walks."""
 
 import sys
 import threading

@@ -26,7 +26,10 @@ public final class EntryIterator implements Iterator<Entry>, AutoCloseable {
 
     private boolean closed;
 
-    /** What is read. It keeps the database open; null if there is nothing behind the block. */
+    /**
+     * The source of the entries. It keeps the database open; null if there is nothing behind the
+     * block.
+     */
     private final ReadView view;
 
     private EntryIterator(ReadView view, byte[] block) {

@@ -29,7 +29,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What the binding does with the engine. */
+/** The work of the binding with the engine. */
 class EngineTest {
     @TempDir Path dir;
     private Hedgerow db;

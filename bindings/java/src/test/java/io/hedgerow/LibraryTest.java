@@ -18,7 +18,9 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** How the native library is found, and how processes end: each in a Java machine of its own. */
+/**
+ * The search of the native library, and the ends of processes: each in a Java machine of its own.
+ */
 class LibraryTest {
     private static final Path HOME = Path.of(System.getProperty("java.home"));
 

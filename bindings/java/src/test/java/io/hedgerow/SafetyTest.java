@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What callers may do wrong is an exception, and what they forget is collected. */
+/** A mistake of a caller is an exception, and forgotten objects are collected. */
 @Timeout(120)
 class SafetyTest {
     private static final int SMALL = 8 << 20;

@@ -82,7 +82,7 @@ abstract class HedgerowStore implements StateStore {
      */
     abstract void openKeyspaces(String prefix);
 
-    /** How the data is to be read. A store of another format cannot read it. */
+    /** The format of the data. A store of another format cannot read it. */
     String format() {
         return this instanceof HeadersBytesStore
                 ? "headers"

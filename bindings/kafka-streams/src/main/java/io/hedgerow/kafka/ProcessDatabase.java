@@ -50,7 +50,9 @@ final class ProcessDatabase implements AutoCloseable {
     static final String LAYOUT = "hedgerow.layout.";
     /** Lines of the design of all stores. */
     static final String DESIGN = "hedgerow.design";
-    /** What is not said otherwise: stores are updated, and asked for keys that filters find. */
+    /**
+     * The lines that nobody has changed: stores are updated, and asked for keys that filters find.
+     */
     private static final String DEFAULT_DESIGN = "policy = tiering:4";
 
     private static final String OFFSETS = "~offsets";
@@ -62,7 +64,7 @@ final class ProcessDatabase implements AutoCloseable {
     static LongSupplier clock = System::nanoTime;
 
     private static final long SWEEP_NANOS = TimeUnit.HOURS.toNanos(1);
-    /** What the stores of a process know together of each database. */
+    /** The state of each database that the stores of a process share. */
     private static final Map<Hedgerow, Shared> SHARED = new WeakHashMap<>();
 
     private static final class Shared {
@@ -179,7 +181,7 @@ final class ProcessDatabase implements AutoCloseable {
         return share.database();
     }
 
-    /** What paths in the database are relative to. */
+    /** The directory that paths in the database are relative to. */
     Path base() {
         return directory.toAbsolutePath().normalize();
     }

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What damaged files end in: a restore of the store that they are of, never a wrong result. */
+/** Damaged files end in a restore of the store that they are of, never in a wrong result. */
 class DamageTest extends StoreFixture {
     /** Writes stores with an offset. Their entries are in the log. */
     private void fill() throws IOException {

@@ -30,7 +30,10 @@ final class Machine {
         return row;
     }
 
-    /** How many processes have been running or waiting for a device, on an average of a minute. */
+    /**
+     * The number of processes that have been running or waiting for a device, on an average of a
+     * minute.
+     */
     static double load() throws IOException {
         return Double.parseDouble(Files.readString(Path.of("/proc/loadavg")).split(" ")[0]);
     }

@@ -13,7 +13,7 @@ public final class Progress {
 
     private Progress() {}
 
-    /** What a broker or the files of processes say. */
+    /** A fact that a broker or the files of processes tell. */
     interface Condition {
         boolean isSo() throws IOException, ExecutionException, InterruptedException;
     }

@@ -54,7 +54,7 @@ final class Results {
         try (KafkaConsumer<String, Long> consumer =
                 new KafkaConsumer<>(config, new StringDeserializer(), new LongDeserializer())) {
             consumer.subscribe(List.of(topic));
-            // What comes too much comes later: the end is when nothing has come for a while.
+            // Results that are too many come later: the end is when nothing has come for a while.
             for (int quiet = 0; quiet < 10 && Instant.now().isBefore(deadline); quiet++) {
                 ConsumerRecords<String, Long> read = consumer.poll(Duration.ofSeconds(1));
                 read.forEach(it -> found.put(it.key(), it.value()));
