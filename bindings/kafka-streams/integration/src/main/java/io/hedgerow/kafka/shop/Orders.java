@@ -63,7 +63,8 @@ final class Orders extends Thread {
 
     private void send(KafkaProducer<String, Long> producer, long now) {
         String customer = "customer-" + random.nextInt(customers);
-        long amount = 1 + random.nextInt(100);
+        // So many amounts that a payment is that of one order.
+        long amount = 1 + random.nextInt(1_000_000);
         sums.merge(customer, amount, Long::sum);
         long window = now - now % Instance.WINDOW.toMillis();
         windows.merge(customer + "@" + window, 1L, Long::sum);
