@@ -17,7 +17,7 @@ use crate::commands::{
 };
 use crate::exclusion::Excluding;
 use crate::execute::{Call, Caller};
-use crate::resp::{Limits, Parser, Reply, error};
+use crate::resp::{Limits, Parser, Reply, Request, error};
 use crate::server::Server;
 use crate::session::{Queued, Replies, Session};
 use crate::store::Effects;
@@ -139,45 +139,59 @@ impl Connection {
     }
 
     async fn execute_input(&mut self, stream: &mut Stream) -> io::Result<()> {
-        let input = std::mem::take(&mut self.input);
-        self.held = input.capacity();
-        let limits = match self.session.is_authenticated {
-            true => self.session.server.config.limits(),
-            false => Limits::UNAUTHENTICATED,
-        };
-        let (mut requests, mut failure) = (Vec::new(), None);
         loop {
-            match self.parser.next(&input, limits) {
-                Ok(Some(request)) => requests.push(request),
-                Ok(None) => break,
-                Err(error) => {
-                    failure = Some(error);
-                    break;
+            let input = std::mem::take(&mut self.input);
+            self.held = input.capacity();
+            // Behind a request that logs the client in, other bounds hold.
+            let (limits, count_max) = match self.session.is_authenticated {
+                true => (self.session.server.config.limits(), usize::MAX),
+                false => (Limits::UNAUTHENTICATED, 1),
+            };
+            let (mut requests, mut failure) = (Vec::new(), None);
+            while requests.len() < count_max {
+                match self.parser.next(&input, limits) {
+                    Ok(Some(request)) => requests.push(request),
+                    Ok(None) => break,
+                    Err(error) => {
+                        failure = Some(error);
+                        break;
+                    }
                 }
             }
+            *lock(&self.session.client.last_used) = clock::now();
+            self.execute_requests(stream, &requests, &input).await?;
+            if let Some(failure) = failure {
+                let text = format!("ERR Protocol error: {}", failure.0);
+                error(text).write(&mut self.output, self.session.resp3);
+                self.session.ends = true;
+                return Ok(());
+            }
+            self.held = 0;
+            self.keep_rest(input);
+            self.count(0)?;
+            if self.input.len() > self.session.server.config.query_bytes_max() {
+                self.session.ends = true;
+            }
+            if requests.len() < count_max || self.session.ends {
+                return Ok(());
+            }
         }
-        *lock(&self.session.client.last_used) = clock::now();
+    }
+
+    async fn execute_requests(
+        &mut self,
+        stream: &mut Stream,
+        requests: &[Request],
+        input: &[u8],
+    ) -> io::Result<()> {
         let (mut words, mut places) = (Vec::with_capacity(4 * requests.len()), Vec::new());
-        for request in &requests {
+        for request in requests {
             let begin = words.len();
-            request.add_words(&input, &mut words);
+            request.add_words(input, &mut words);
             places.push(begin..words.len());
         }
-        let of_each = places.iter().map(|it| &words[it.clone()]);
-        self.execute(stream, of_each).await?;
-        if let Some(failure) = failure {
-            let text = format!("ERR Protocol error: {}", failure.0);
-            error(text).write(&mut self.output, self.session.resp3);
-            self.session.ends = true;
-            return Ok(());
-        }
-        self.held = 0;
-        self.keep_rest(input);
-        self.count(0)?;
-        if self.input.len() > self.session.server.config.query_bytes_max() {
-            self.session.ends = true;
-        }
-        Ok(())
+        self.execute(stream, places.iter().map(|it| &words[it.clone()]))
+            .await
     }
 
     /// Keeps what is not a whole request yet.

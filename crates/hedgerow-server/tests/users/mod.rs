@@ -67,6 +67,26 @@ fn a_refused_change_of_the_configuration_leaves_the_password() {
     served.join();
 }
 
+/// A client may send commands behind its login without waiting for the reply to that.
+#[test]
+fn the_bounds_of_strangers_end_with_the_login() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::with(dir.path(), |options| options.password = "pw".to_owned());
+    let set = format!("SET key {}", "v".repeat(100_000));
+    let mut client = served.client();
+    client.send_together(&["AUTH pw", &set, "STRLEN key"]);
+    assert_eq!(client.receive(), Value::status("OK"));
+    assert_eq!(client.receive(), Value::status("OK"));
+    assert_eq!(client.receive(), int(100_000));
+    let mut stranger = served.client();
+    stranger.send_together(&["AUTH no", &set]);
+    assert!(matches!(stranger.receive(), Value::Error(text) if text.starts_with("WRONGPASS")));
+    let refused = "ERR Protocol error: unauthenticated bulk length";
+    assert_eq!(stranger.receive(), Value::Error(refused.to_owned()));
+    client.shut_down();
+    served.join();
+}
+
 #[test]
 fn listeners_are_cut_off_when_their_channel_is_taken_away() {
     let dir = tempfile::tempdir().unwrap();
