@@ -19,6 +19,7 @@ import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.errors.StreamsException;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
+import org.apache.kafka.streams.errors.TaskMigratedException;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.StateStoreContext;
 import org.apache.kafka.streams.processor.internals.ChangelogRecordDeserializationHelper;
@@ -244,8 +245,27 @@ abstract class HedgerowStore implements StateStore {
         return new InvalidStateStoreException("Store " + name + " is currently closed", cause);
     }
 
-    /** Makes a call to the database, and turns its failures into those that Streams knows. */
+    /**
+     * Makes a call of a processor or a query to the database, and turns its failures into those that
+     * Streams knows.
+     */
     <T> T call(Supplier<T> body) {
+        try {
+            return callOfTask(body);
+        } catch (TaskCorruptedException e) {
+            if (!StoreIdentity.isExactlyOnce(context.appConfigs())) {
+                throw e;
+            }
+            // A transaction may have records of this task. For a corrupted task Streams commits those
+            // of its thread's other tasks in the same transaction, and then the records of this one
+            // would be processed twice. A lost task has it aborted.
+            throw new TaskMigratedException(
+                    "the state of task " + context.taskId() + " is given up: " + e.getMessage(), e);
+        }
+    }
+
+    /** Makes a call of Streams itself, outside of any transaction. */
+    private <T> T callOfTask(Supplier<T> body) {
         if (!open) {
             throw closed(null);
         }
@@ -377,7 +397,7 @@ abstract class HedgerowStore implements StateStore {
     public synchronized void commit(Map<TopicPartition, Long> offsets) {
         if (open && (begun || identity.takesOffsets())) {
             synchronized (position) {
-                call(() -> {
+                callOfTask(() -> {
                     identity.commit(offsets, position);
                     return null;
                 });
@@ -388,7 +408,7 @@ abstract class HedgerowStore implements StateStore {
 
     private void savePosition() {
         synchronized (position) {
-            call(() -> {
+            callOfTask(() -> {
                 identity.savePosition(position);
                 return null;
             });
@@ -398,7 +418,7 @@ abstract class HedgerowStore implements StateStore {
     @Override
     public Long committedOffset(TopicPartition partition) {
         begun = true;
-        return call(() -> identity.committedOffset(partition));
+        return callOfTask(() -> identity.committedOffset(partition));
     }
 
     @Override
@@ -420,11 +440,11 @@ abstract class HedgerowStore implements StateStore {
         }
         synchronized (position) {
             try {
-                call(() -> {
+                callOfTask(() -> {
                     restore(records);
                     return null;
                 });
-            } catch (TaskCorruptedException e) {
+            } catch (TaskCorruptedException | TaskMigratedException e) {
                 LOG.warn("Store {} of {} is restored from its beginning", name, context.taskId(), e);
             }
         }

@@ -116,7 +116,7 @@ final class StoreIdentity {
      * @throws ConfigException if Streams 4.4 is to leave it to the store to undo the writes of a
      *     transaction that was aborted
      */
-    private static boolean isExactlyOnce(Map<String, Object> configs) {
+    static boolean isExactlyOnce(Map<String, Object> configs) {
         if (!StreamsConfig.EXACTLY_ONCE_V2.equals(
                 configs.get(StreamsConfig.PROCESSING_GUARANTEE_CONFIG))) {
             return false;

@@ -20,8 +20,10 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.ProcessorStateException;
 import org.apache.kafka.streams.errors.TaskCorruptedException;
+import org.apache.kafka.streams.errors.TaskMigratedException;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -83,6 +85,29 @@ class DamageTest extends StoreFixture {
         checkGivesUp(windows::all);
         assertThrows(TaskCorruptedException.class, () -> counts.put(key("new"), new byte[] {1}));
         assertThrows(TaskCorruptedException.class, () -> windows.put(key("new"), new byte[] {1}, 0));
+        counts.close();
+        windows.close();
+        checkRestores();
+    }
+
+    /**
+     * For a corrupted task Streams would commit the transaction that its other tasks share with it, and
+     * process the records of this one again.
+     */
+    @Test
+    void underExactlyOnceATransactionIsNotCommitted() throws IOException {
+        configs.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        fill();
+        flush();
+        damage(100_000, ".table");
+        KeyValueStore<Bytes, byte[]> counts = open("counts");
+        WindowStore<Bytes, byte[]> windows = open(WINDOWS);
+        assertThrows(TaskMigratedException.class, () -> counts.all().forEachRemaining(it -> {}));
+        assertThrows(TaskMigratedException.class, () -> counts.put(key("new"), new byte[] {1}));
+        assertThrows(TaskMigratedException.class, () -> windows.all().forEachRemaining(it -> {}));
+        // Outside of transactions.
+        assertThrows(TaskCorruptedException.class, () -> counts.commit(Map.of(FIRST, 1L)));
+        assertThrows(TaskCorruptedException.class, () -> counts.committedOffset(FIRST));
         counts.close();
         windows.close();
         checkRestores();
