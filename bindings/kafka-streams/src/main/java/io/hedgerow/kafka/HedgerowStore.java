@@ -319,6 +319,13 @@ abstract class HedgerowStore implements StateStore {
      * has no task: Streams fills it at its next start.
      */
     private StreamsException corrupted(CorruptionException e) {
+        if (damage == null) {
+            LOG.error(
+                    "Task {}: the files of store {} are damaged, it is restored",
+                    context.taskId(),
+                    name,
+                    e);
+        }
         damaged(e);
         identity.forget();
         ProcessorStateException cause =
