@@ -147,17 +147,7 @@ impl Connection {
                 true => (self.session.server.config.limits(), usize::MAX),
                 false => (Limits::UNAUTHENTICATED, 1),
             };
-            let (mut requests, mut failure) = (Vec::new(), None);
-            while requests.len() < count_max {
-                match self.parser.next(&input, limits) {
-                    Ok(Some(request)) => requests.push(request),
-                    Ok(None) => break,
-                    Err(error) => {
-                        failure = Some(error);
-                        break;
-                    }
-                }
-            }
+            let (requests, failure) = self.parser.requests(&input, limits, count_max);
             *lock(&self.session.client.last_used) = clock::now();
             self.execute_requests(stream, &requests, &input).await?;
             if let Some(failure) = failure {
@@ -197,11 +187,10 @@ impl Connection {
     /// Keeps what is not a whole request yet.
     fn keep_rest(&mut self, mut input: Vec<u8>) {
         let parsed = self.parser.parsed();
-        if parsed == input.len() {
-            return;
+        if parsed < input.len() {
+            input.drain(..parsed);
+            self.input = input;
         }
-        input.drain(..parsed);
-        self.input = input;
     }
 
     /// Executes requests in their order.

@@ -124,6 +124,25 @@ impl Parser {
         }
     }
 
+    /// The complete requests of `bytes` as [`Parser::next`] finds them, up to `count_max`, and the
+    /// error behind them.
+    pub(crate) fn requests(
+        &mut self,
+        bytes: &[u8],
+        limits: Limits,
+        count_max: usize,
+    ) -> (Vec<Request>, Option<ProtocolError>) {
+        let mut requests = Vec::new();
+        while requests.len() < count_max {
+            match self.next(bytes, limits) {
+                Ok(Some(request)) => requests.push(request),
+                Ok(None) => break,
+                Err(error) => return (requests, Some(error)),
+            }
+        }
+        (requests, None)
+    }
+
     /// Forgets the bytes that were parsed, so that they may be removed. Returns their number.
     pub fn parsed(&mut self) -> usize {
         if self.missing.is_some() {

@@ -246,8 +246,8 @@ abstract class HedgerowStore implements StateStore {
     }
 
     /**
-     * Makes a call of a processor or a query to the database, and turns its failures into those that
-     * Streams knows.
+     * Makes a call of a processor or a query to the database, and turns its failures into those
+     * that Streams knows.
      */
     <T> T call(Supplier<T> body) {
         try {
@@ -256,9 +256,9 @@ abstract class HedgerowStore implements StateStore {
             if (!StoreIdentity.isExactlyOnce(context.appConfigs())) {
                 throw e;
             }
-            // A transaction may have records of this task. For a corrupted task Streams commits those
-            // of its thread's other tasks in the same transaction, and then the records of this one
-            // would be processed twice. A lost task has it aborted.
+            // A transaction may have records of this task. For a corrupted task Streams commits
+            // those of its thread's other tasks in the same transaction, and then the records of
+            // this one would be processed twice. A lost task has it aborted.
             throw new TaskMigratedException(
                     "the state of task " + context.taskId() + " is given up: " + e.getMessage(), e);
         }

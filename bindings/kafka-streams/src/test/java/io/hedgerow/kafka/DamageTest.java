@@ -91,8 +91,8 @@ class DamageTest extends StoreFixture {
     }
 
     /**
-     * For a corrupted task Streams would commit the transaction that its other tasks share with it, and
-     * process the records of this one again.
+     * For a corrupted task Streams would commit the transaction that its other tasks share with it,
+     * and process the records of this one again.
      */
     @Test
     void underExactlyOnceATransactionIsNotCommitted() throws IOException {
