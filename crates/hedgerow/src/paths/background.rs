@@ -47,8 +47,24 @@ use crate::tree::partition::Partition;
 
 // ---- jobs ----
 
+/// Hands a job to the pool that nobody waits for. Only a panic makes it fail.
+pub(crate) fn spawn_upkeep(
+    engine: &Arc<Engine>,
+    priority: Priority,
+    job: Job,
+    carry_out: impl FnOnce(&Engine) + Send + 'static,
+) {
+    spawn(engine, priority, move |engine| {
+        let carry_out = || {
+            carry_out(engine);
+            Ok(())
+        };
+        let _ = run(engine, job, carry_out, |_| ());
+    });
+}
+
 /// Hands a job to the pool. A queued job does not keep the database open.
-pub(crate) fn spawn(
+fn spawn(
     engine: &Arc<Engine>,
     priority: Priority,
     job: impl FnOnce(&Arc<Engine>) + Send + 'static,
@@ -284,7 +300,7 @@ pub(crate) fn serve_reads(
         spawn_merge(engine, partition, merge);
     }
     if engine.memory.cache.take_shortage() {
-        spawn(engine, Priority::Warm, |engine| {
+        spawn_upkeep(engine, Priority::Warm, Job::PrepareMemory, |engine| {
             engine.memory.cache.prepare_slab();
         });
     }
@@ -305,26 +321,19 @@ pub(crate) fn fold_operands(engine: &Arc<Engine>, partition: &Arc<Partition>, or
         partition,
         Priority::Merge,
         move |engine, partition| {
-            let folding = FoldGuard(partition);
-            // A merge in the way ends it: the next get of such a key begins another.
-            while let Step::Run(merge) = compaction::step(engine, partition, &mut manual) {
-                if carry_out_step(engine, partition, &merge).is_err() {
-                    break;
-                }
-            }
-            drop(folding);
+            let fold = || {
+                // A merge in the way ends it: the next get of such a key begins another. So does a
+                // failure, which the merge has told of.
+                while let Step::Run(merge) = compaction::step(engine, partition, &mut manual)
+                    && carry_out_step(engine, partition, &merge).is_ok()
+                {}
+                Ok(())
+            };
+            let end = |_| partition.work().folding = false;
+            let _ = run(engine, Job::FoldOperands, fold, end);
             settle(engine, partition);
         },
     );
-}
-
-/// Ends the folding of a tree when it is dropped, also by a panic.
-struct FoldGuard<'a>(&'a Partition);
-
-impl Drop for FoldGuard<'_> {
-    fn drop(&mut self) {
-        self.0.work().folding = false;
-    }
 }
 
 /// Has the filters built that a tree lacks, unless a job does so already.

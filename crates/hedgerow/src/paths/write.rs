@@ -28,7 +28,7 @@ use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
 use crate::base::range_tombstones::successor;
 use crate::base::runtime::{Pressure, Priority};
-use crate::base::stats::{OperationKind, Stats};
+use crate::base::stats::{Job, OperationKind, Stats};
 use crate::paths::background;
 use crate::paths::background::wait;
 use crate::paths::conflicts::Check;
@@ -198,7 +198,9 @@ pub(crate) fn commit(
     engine.publisher.finish(reserved.ticket);
     engine.publisher.wait(reserved.last.0);
     if let Some(upkeep) = written? {
-        background::spawn(engine, Priority::Log, move |_| upkeep.run());
+        background::spawn_upkeep(engine, Priority::Log, Job::PrepareSegment, move |_| {
+            upkeep.run();
+        });
     }
     writer.log.check_poison()?;
 
@@ -210,7 +212,9 @@ pub(crate) fn commit(
         flush_crowded(engine, &crowded);
     }
     if engine.memory.pool.take_shortage() {
-        background::spawn(engine, Priority::Log, |engine| engine.memory.pool.prepare());
+        background::spawn_upkeep(engine, Priority::Log, Job::PrepareMemory, |engine| {
+            engine.memory.pool.prepare();
+        });
     }
     engine.scheduler.poll();
     Ok(Outcome::Committed)
@@ -235,7 +239,9 @@ pub(crate) fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
 fn admit(engine: &Arc<Engine>, bytes: usize, at_once: bool) -> Result<bool> {
     let memory = &engine.memory;
     if memory.begin_writing() {
-        background::spawn(engine, Priority::Log, |engine| engine.memory.balance());
+        background::spawn_upkeep(engine, Priority::Log, Job::DivideMemory, |engine| {
+            engine.memory.balance();
+        });
     }
     if memory.sealed.load(Ordering::Relaxed) != 0 {
         let fill = memory.memtables_fill();

@@ -142,6 +142,8 @@ pub(crate) enum Job {
     FillCache,
     AdoptDesign,
     PrepareSegment,
+    PrepareMemory,
+    DivideMemory,
 }
 
 impl Job {
@@ -157,6 +159,8 @@ impl Job {
             Job::FillCache => "fill the page cache",
             Job::AdoptDesign => "adopt a design",
             Job::PrepareSegment => "prepare a log segment",
+            Job::PrepareMemory => "prepare memory",
+            Job::DivideMemory => "divide the memory budget",
         }
     }
 }

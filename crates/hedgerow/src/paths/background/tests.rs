@@ -8,6 +8,7 @@
 )]
 
 use std::panic::resume_unwind;
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -15,7 +16,9 @@ use hedgerow_io::sim::SimStorage;
 use hedgerow_io::{Background, Environment, OsClock, OsSpawn, Spawn};
 
 use super::*;
+use crate::base::mutex::lock;
 use crate::base::options::Layout;
+use crate::base::stats::Event;
 use crate::design::merge_policy::plan::Target;
 use crate::paths::write;
 use crate::{Db, Keyspace};
@@ -27,13 +30,16 @@ fn simulated(disk: &SimStorage, seed: u64, policy: &str) -> (Db, Keyspace) {
 
 /// The same, with threads that run the jobs.
 fn threaded(disk: &SimStorage) -> (Db, Keyspace) {
-    let environment = Environment {
+    opened(with_threads(disk), "leveling:4")
+}
+
+fn with_threads(disk: &SimStorage) -> Environment {
+    Environment {
         storage: Arc::new(disk.clone()),
         clock: Arc::new(OsClock::new()),
         spawn: Arc::new(OsSpawn),
         background: Background::Threads(2),
-    };
-    opened(environment, "leveling:4")
+    }
 }
 
 fn opened(environment: Environment, policy: &str) -> (Db, Keyspace) {
@@ -278,4 +284,29 @@ fn a_write_that_needs_memory_has_a_failed_flush_tried_again() {
     disk.set_capacity_bytes(None);
     wait::for_memory(engine).unwrap();
     engine.memory.active.fetch_sub(all, Ordering::Relaxed);
+}
+
+/// Nobody waits for such a job, so that nobody else could tell of it.
+#[test]
+fn the_panic_of_a_job_that_keeps_up_is_told() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let listener = move |event: &Event| {
+        if let Event::BackgroundError { doing, error } = event {
+            lock(&heard).push((*doing, error.to_string()));
+        }
+    };
+    let builder = Db::builder("/db").environment(with_threads(&SimStorage::new(10)));
+    let db = builder.listener(listener).open().unwrap();
+    spawn_upkeep(db.engine(), Priority::Log, Job::PrepareMemory, |_| {
+        panic!("on purpose");
+    });
+    let scheduler = &db.engine().scheduler;
+    assert!(scheduler.wait_until(|| scheduler.panics() > 0));
+    db.close().unwrap();
+    let failed = (
+        "prepare memory",
+        "input/output error: panicked: prepare memory".to_owned(),
+    );
+    assert_eq!(*lock(&told), [failed]);
 }
