@@ -60,7 +60,7 @@ impl<'a> Entry<'a> {
     ///
     /// # Panics
     /// If key or value is longer than an entry can hold.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write(arena: &'a Arena, key: &[u8], seqno: u64, tag: u16, value: &[u8]) -> Self {
         assert!(
             key.len() <= KEY_BYTES_MAX,

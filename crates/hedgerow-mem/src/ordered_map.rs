@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::arena::Arena;
 use crate::entry::{Entry, EntryRef, Position};
 use crate::pool::ChunkPool;
-use crate::tree::{self, Run, Tree};
+use crate::tree::{Run, Tree, Way};
 
 /// A concurrent map from (key ascending, sequence number descending) to (tag, value). Entries are
 /// only added. Any number of threads insert and read at once. Readers take no lock and never wait.
@@ -32,8 +32,23 @@ impl OrderedMap {
     /// # Panics
     /// If the key is longer than 256 KiB - 1 or the value longer than 1 GiB - 1.
     pub fn insert(&self, key: &[u8], seqno: u64, tag: u16, value: &[u8]) {
-        self.tree
-            .insert(Entry::write(self.tree.arena(), key, seqno, tag, value));
+        let entry = Entry::write(self.tree.arena(), key, seqno, tag, value);
+        self.tree.insert(entry);
+    }
+
+    /// Inserts an entry as [`insert`](Self::insert), at a place that was approached. It walks the
+    /// rest of the way.
+    ///
+    /// # Panics
+    /// If the place is one of another map, or as [`insert`](Self::insert).
+    pub fn insert_at(&self, place: Approach<'_>, tag: u16, value: &[u8]) {
+        assert!(
+            std::ptr::eq(self, place.map),
+            "expected an approach in this map, found one in another"
+        );
+        let Position { key, seqno } = place.position;
+        let entry = Entry::write(self.tree.arena(), key, seqno, tag, value);
+        self.tree.insert_at(place.way, entry);
     }
 
     /// Inserts an entry whose tag and value depend on the newest older entry of its key, for the
@@ -68,12 +83,16 @@ impl OrderedMap {
         (entry.key == key).then_some(entry)
     }
 
-    /// The way to the place of a key. Several ways, in one map or more, may be stepped together
-    /// before the keys are inserted: then their cache misses overlap.
+    /// The way to the place of an entry that is to be inserted. Several ways, in one map or more,
+    /// may be stepped together before the entries are inserted, or other work may be done between:
+    /// then cache misses overlap.
     #[must_use]
-    pub fn approach<'a>(&'a self, key: &'a [u8]) -> Approach<'a> {
-        let seqno = u64::MAX;
-        Approach(tree::Approach::new(&self.tree, Position { key, seqno }))
+    pub fn approach<'a>(&'a self, key: &'a [u8], seqno: u64) -> Approach<'a> {
+        Approach {
+            map: self,
+            position: Position { key, seqno },
+            way: Way::new(&self.tree),
+        }
     }
 
     /// Estimates the part of all entries that lies before (`key`, `seqno_max`): 0.0 to 1.0. Cost: a
@@ -102,16 +121,26 @@ impl OrderedMap {
     }
 }
 
-/// The way to the place of a key in an [`OrderedMap`].
+/// The way to the place of an entry in an [`OrderedMap`]. Others may insert meanwhile.
 #[derive(Clone, Copy)]
-pub struct Approach<'a>(tree::Approach<'a>);
+pub struct Approach<'a> {
+    map: &'a OrderedMap,
+    position: Position<'a>,
+    way: Way<'a>,
+}
 
 impl Approach<'_> {
     /// Advances to the memory that the step before has prefetched, and prefetches the next. Returns
-    /// false at the place of the key.
+    /// false at the place of the entry, which is not looked at.
     #[inline]
     pub fn step(&mut self) -> bool {
-        self.0.step()
+        self.way.step(&self.position)
+    }
+
+    /// Makes all steps. The memory at the place is prefetched.
+    #[inline]
+    pub fn step_to_end(&mut self) {
+        self.way.step_to_leaf(&self.position);
     }
 }
 

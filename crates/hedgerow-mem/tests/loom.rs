@@ -113,16 +113,28 @@ fn check_get(map: &OrderedMap, key: &str) {
     assert_eq!(entry.value, key.as_bytes());
 }
 
-/// An approach is not checked, but it always ends: it meets splitting nodes and a replaced root.
+/// Its place is approached before others split the nodes on its way, and the root is replaced.
 #[test]
-fn an_approach_comes_to_an_end_beside_splits() {
-    explore(2, || {
-        insert_beside(&["b", "d", "f"], &["c", "e"], |map| {
-            let mut approach = map.approach(b"e");
-            let steps = (0..9).take_while(|_| approach.step()).count();
-            assert!(steps <= 1, "a tree of two levels");
+fn an_entry_is_inserted_at_its_place_beside_splits() {
+    for steps in 0..2 {
+        explore(2, move || {
+            let map = map_of(&["b", "d", "f"]);
+            let (one, other) = (Arc::clone(&map), Arc::clone(&map));
+            race(
+                move || {
+                    one.insert(b"c", 1, 0, b"c");
+                    one.insert(b"g", 1, 0, b"g");
+                },
+                move || {
+                    let mut place = other.approach(b"e", 1);
+                    (0..steps).take_while(|_| place.step()).for_each(drop);
+                    other.insert_at(place, 0, b"e");
+                },
+            );
+            assert_eq!(forward(&map), ["b", "c", "d", "e", "f", "g"]);
+            check_get(&map, "e");
         });
-    });
+    }
 }
 
 #[test]

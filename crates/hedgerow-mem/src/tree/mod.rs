@@ -21,6 +21,7 @@
 
 mod node;
 mod order;
+mod way;
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -29,6 +30,7 @@ use crate::arena::Arena;
 use crate::entry::{Entry, Position};
 use crate::sync::AtomicPtr;
 use node::{Item, Node, NodeRef, View};
+pub(crate) use way::Way;
 
 /// The number of entries in a node. An order word has room for 15. loom explores the protocol with
 /// fewer.
@@ -107,35 +109,11 @@ impl Tree {
         position: &Position<'_>,
         level: u32,
         side: Side,
-        mut visit: impl FnMut(View<'a>),
+        visit: impl FnMut(View<'a>),
     ) -> View<'a> {
-        let mut at = View::new(self.root());
-        // The root is the first node of its level, and such a node omits no bytes.
-        let mut known = true;
-        loop {
-            if at.is_beyond(position, side, known) {
-                let next = at.node.next();
-                // The neighbour may have split since: the bytes that it omits are unknown.
-                known = false;
-                at = View::new(next.filter(|_| at.holds()).unwrap_or(at.node));
-                continue;
-            }
-            if at.node.level() == level {
-                return at;
-            }
-            let child = at.node.child(at.order, at.rank(position, side));
-            let child = View::new(child);
-            // If the parent was unchanged until the child's version was read, the position is
-            // between the bounds that the parent knows. The child's `skip` was made for these
-            // bounds.
-            known = at.is_current();
-            if known {
-                visit(at);
-                at = child;
-            } else {
-                at = View::new(at.node);
-            }
-        }
+        let mut way = Way::new(self);
+        way.walk_to(position, level, side, visit);
+        way.at()
     }
 
     /// The first entry at or behind `position`, if its key may be `position.key`.
@@ -231,15 +209,22 @@ impl Tree {
     /// Adds an entry of the tree's own arena.
     #[inline]
     pub(crate) fn insert<'a>(&'a self, entry: Entry<'a>) {
+        self.insert_at(Way::new(self), entry);
+    }
+
+    /// Adds an entry of the tree's own arena, on the way to its position.
+    #[inline(always)]
+    pub(crate) fn insert_at<'a>(&'a self, mut way: Way<'a>, entry: Entry<'a>) {
         let position = entry.position();
         let mut path = Path([const { None }; LEVELS_MAX]);
         let leaf = loop {
-            let leaf = self.descend(&position, 0, Side::Behind, |view| {
+            way.walk_to(&position, 0, Side::Behind, |view| {
                 path.0[view.node.level() as usize] = Some(view);
             });
-            if leaf.lock() {
-                break leaf.node;
+            if way.at().lock() {
+                break way.at().node;
             }
+            way = Way::new(self);
         };
         self.add(leaf, Item { entry, child: None }, &mut path);
     }
@@ -271,7 +256,7 @@ impl Tree {
     }
 
     /// Adds an item to a locked node and unlocks the node. Splits the node if it is full.
-    #[inline]
+    #[inline(always)]
     fn add<'a>(&'a self, node: NodeRef<'a>, item: Item<'a>, path: &mut Path<'a>) {
         let rank = node.rank_locked(&item.entry.position());
         if node.order().count() < SLOTS {
@@ -369,37 +354,6 @@ impl Tree {
             }
         };
         self.add(parent, right, path);
-    }
-}
-
-/// The way down to the leaf of a position, one node per step. Each step prefetches the node of the
-/// next one. So when many keys go down together, their misses overlap. Beside a split the way may
-/// end at a neighbour: the reads are not checked, and nothing depends on them.
-#[derive(Clone, Copy)]
-pub(crate) struct Approach<'a> {
-    position: Position<'a>,
-    at: NodeRef<'a>,
-}
-
-impl<'a> Approach<'a> {
-    pub(crate) fn new(tree: &'a Tree, position: Position<'a>) -> Self {
-        Self {
-            position,
-            at: tree.root(),
-        }
-    }
-
-    /// Goes down by a node. Returns false at a leaf.
-    #[inline]
-    pub(crate) fn step(&mut self) -> bool {
-        if self.at.level() == 0 {
-            return false;
-        }
-        let view = View::new(self.at);
-        let rank = view.rank(&self.position, Side::Behind);
-        self.at = self.at.child(view.order, rank);
-        self.at.prefetch();
-        true
     }
 }
 
@@ -511,7 +465,7 @@ mod tests {
     use crate::pool::ChunkPool;
 
     #[test]
-    fn an_approach_ends_at_the_leaf_that_an_insertion_looks_for() {
+    fn an_approach_ends_before_the_leaf_that_an_insertion_looks_for() {
         let tree = Tree::new(Arena::new(ChunkPool::new(4096, 0)));
         // An odd multiplier draws every number once. Every second number is a key.
         let number = |i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -526,10 +480,11 @@ mod tests {
                 key: &key,
                 seqno: u64::MAX,
             };
-            let mut approach = Approach::new(&tree, position);
-            while approach.step() {}
+            let mut way = Way::new(&tree);
+            let steps = (0..).take_while(|_| way.step(&position)).count();
+            assert_eq!(steps, tree.root().level() as usize);
             let leaf = tree.descend(&position, 0, Side::Behind, |_| ()).node;
-            assert!(approach.at == leaf);
+            assert!(way.child() == Some(leaf));
         }
     }
 }

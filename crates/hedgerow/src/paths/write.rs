@@ -40,7 +40,7 @@ use crate::tree::partition::ends::End;
 use crate::tree::version::SuperVersion;
 use crate::tree::wal::Reservation;
 use crate::tree::wal::payload::{PAYLOAD_BYTES_MAX, Payload, logged};
-use insertion::apply;
+use insertion::write_and_apply;
 pub(crate) use numbers::{UnloggedNumber, begin_rerouting, number_bulk_load, skip_number};
 use seal::{after_roll, seal_largest};
 pub(crate) use seal::{seal_all, seal_database};
@@ -186,14 +186,12 @@ pub(crate) fn commit(
         Err(outcome) => return Ok(outcome),
     };
 
-    let written = writer
-        .log
-        .write(&reserved.place, &logged, payload.count(), reserved.first);
-    drop(logged);
     let mut crowded = Vec::new();
-    if written.is_ok() {
-        apply(&engine.publisher, ops, &reserved, &mut crowded);
-    }
+    let log = || {
+        let (count, first) = (payload.count(), reserved.first);
+        writer.log.write(&reserved.place, &logged, count, first)
+    };
+    let written = write_and_apply(&engine.publisher, ops, &reserved, &mut crowded, log);
     // A failed commit lets its successors proceed to find the log poisoned, instead of waiting.
     engine.publisher.finish(reserved.ticket);
     engine.publisher.wait(reserved.last.0);

@@ -122,17 +122,29 @@ impl Memtable {
         contents.map_or(0, |it| number(&it.announced).load(Ordering::Relaxed))
     }
 
-    /// Begins the search for the place of a key, if its path leads through memory that no cache of
-    /// the processor holds.
-    pub(crate) fn approach<'a>(&'a self, order_key: &'a [u8]) -> Option<Approach<'a>> {
-        let is_far = self.reserved_bytes() >= FAR_BYTES;
-        let map = self.map().filter(|_| is_far);
-        map.map(|map| map.approach(order_key))
+    /// Returns true if the path to a key leads through memory that no cache of the processor holds.
+    #[inline]
+    pub(crate) fn is_far(&self) -> bool {
+        self.reserved_bytes() >= FAR_BYTES
+    }
+
+    /// Begins the search for the place of an entry that was announced.
+    pub(crate) fn approach<'a>(&'a self, order_key: &'a [u8], seqno: SeqNo) -> Approach<'a> {
+        self.announced_map().approach(order_key, seqno.0)
+    }
+
+    fn announced_map(&self) -> &OrderedMap {
+        self.map().expect("an entry is announced first")
+    }
+
+    /// Adds an entry that was announced, at the place that was searched for.
+    pub(crate) fn insert_at(&self, place: Approach<'_>, tag: Tag, value: &[u8]) {
+        self.announced_map().insert_at(place, tag.to_bits(), value);
     }
 
     /// Adds an entry that was announced.
     pub(crate) fn insert(&self, order_key: &[u8], seqno: SeqNo, tag: Tag, value: &[u8]) {
-        let map = self.map().expect("an entry is announced first");
+        let map = self.announced_map();
         map.insert(order_key, seqno.0, tag.to_bits(), value);
     }
 
