@@ -130,8 +130,8 @@ pub struct Approach<'a> {
 }
 
 impl Approach<'_> {
-    /// Advances to the memory that the step before has prefetched, and prefetches the next. Returns
-    /// false at the place of the entry, which is not looked at.
+    /// Looks at the memory that the step before has prefetched, and prefetches the next. Returns
+    /// false if that is the place of the entry, which is not looked at.
     #[inline]
     pub fn step(&mut self) -> bool {
         self.way.step(&self.position)

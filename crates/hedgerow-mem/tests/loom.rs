@@ -116,22 +116,26 @@ fn check_get(map: &OrderedMap, key: &str) {
 /// Its place is approached before others split the nodes on its way, and the root is replaced.
 #[test]
 fn an_entry_is_inserted_at_its_place_beside_splits() {
-    for steps in 0..2 {
+    // The second tree has two levels: its leaf is found, and split before it is looked at.
+    for before in [&["b", "d", "f"][..], &["b", "d", "f", "h", "e1", "e3"]] {
         explore(2, move || {
-            let map = map_of(&["b", "d", "f"]);
+            let map = map_of(before);
             let (one, other) = (Arc::clone(&map), Arc::clone(&map));
             race(
                 move || {
                     one.insert(b"c", 1, 0, b"c");
-                    one.insert(b"g", 1, 0, b"g");
+                    one.insert(b"c2", 1, 0, b"c2");
                 },
                 move || {
                     let mut place = other.approach(b"e", 1);
-                    (0..steps).take_while(|_| place.step()).for_each(drop);
+                    place.step_to_end();
+                    assert!(!place.step());
                     other.insert_at(place, 0, b"e");
                 },
             );
-            assert_eq!(forward(&map), ["b", "c", "d", "e", "f", "g"]);
+            let mut all = [before, &["c", "c2", "e"]].concat();
+            all.sort_unstable();
+            assert_eq!(forward(&map), all);
             check_get(&map, "e");
         });
     }

@@ -81,21 +81,27 @@ impl<'a> Way<'a> {
         self.child = Some(self.at.node.child(self.at.order, rank));
     }
 
-    /// Goes down by a node, and prefetches its child. Returns false if that one is a leaf.
+    /// The level of the next node to look at.
+    #[inline]
+    fn level_ahead(&self) -> u32 {
+        self.at.node.level() - u32::from(self.child.is_some())
+    }
+
+    /// Looks at a node, and prefetches its child. Returns false, and does nothing, if the next node
+    /// is a leaf.
     #[inline]
     pub(crate) fn step(&mut self, position: &Position<'_>) -> bool {
-        let level = self.at.node.level() - u32::from(self.child.is_some());
-        if level == 0 {
-            return false;
+        let level = self.level_ahead();
+        if level > 0 {
+            self.step_to(position, level);
         }
-        self.step_to(position, level);
-        true
+        level > 0
     }
 
     /// Goes down to the parent of the leaf, and prefetches the leaf.
     #[inline]
     pub(crate) fn step_to_leaf(&mut self, position: &Position<'_>) {
-        if self.at.node.level() > 0 {
+        if self.level_ahead() > 0 {
             self.step_to(position, 1);
         }
     }

@@ -187,10 +187,8 @@ pub(crate) fn commit(
     };
 
     let mut crowded = Vec::new();
-    let log = || {
-        let (count, first) = (payload.count(), reserved.first);
-        writer.log.write(&reserved.place, &logged, count, first)
-    };
+    let (place, first) = (&reserved.place, reserved.first);
+    let log = move || writer.log.write(place, &logged, payload.count(), first);
     let written = write_and_apply(&engine.publisher, ops, &reserved, &mut crowded, log);
     // A failed commit lets its successors proceed to find the log poisoned, instead of waiting.
     engine.publisher.finish(reserved.ticket);

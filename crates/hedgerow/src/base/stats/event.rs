@@ -104,7 +104,7 @@ pub enum Event {
         /// The time since the keyspace got the design.
         took: Duration,
     },
-    /// A job failed and will be tried again.
+    /// A job failed. It will be tried again, or a later job of its kind takes its place.
     BackgroundError {
         /// The failed job.
         doing: &'static str,

@@ -125,7 +125,10 @@ impl Memtable {
     /// Returns true if the path to a key leads through memory that no cache of the processor holds.
     #[inline]
     pub(crate) fn is_far(&self) -> bool {
-        self.reserved_bytes() >= FAR_BYTES
+        // Unlike the announced bytes, this number changes with chunks only: no other writer takes
+        // its cache line away.
+        let map = self.map();
+        map.is_some_and(|map| map.memory_bytes() as u64 >= FAR_BYTES)
     }
 
     /// Begins the search for the place of an entry that was announced.
