@@ -32,23 +32,7 @@ impl OrderedMap {
     /// # Panics
     /// If the key is longer than 256 KiB - 1 or the value longer than 1 GiB - 1.
     pub fn insert(&self, key: &[u8], seqno: u64, tag: u16, value: &[u8]) {
-        let entry = Entry::write(self.tree.arena(), key, seqno, tag, value);
-        self.tree.insert(entry);
-    }
-
-    /// Inserts an entry as [`insert`](Self::insert), at a place that was approached. It walks the
-    /// rest of the way.
-    ///
-    /// # Panics
-    /// If the place is one of another map, or as [`insert`](Self::insert).
-    pub fn insert_at(&self, place: Approach<'_>, tag: u16, value: &[u8]) {
-        assert!(
-            std::ptr::eq(self, place.map),
-            "expected an approach in this map, found one in another"
-        );
-        let Position { key, seqno } = place.position;
-        let entry = Entry::write(self.tree.arena(), key, seqno, tag, value);
-        self.tree.insert_at(place.way, entry);
+        self.approach(key, seqno).insert(tag, value);
     }
 
     /// Inserts an entry whose tag and value depend on the newest older entry of its key, for the
@@ -89,7 +73,7 @@ impl OrderedMap {
     #[must_use]
     pub fn approach<'a>(&'a self, key: &'a [u8], seqno: u64) -> Approach<'a> {
         Approach {
-            map: self,
+            tree: &self.tree,
             position: Position { key, seqno },
             way: Way::new(&self.tree),
         }
@@ -124,7 +108,7 @@ impl OrderedMap {
 /// The way to the place of an entry in an [`OrderedMap`]. Others may insert meanwhile.
 #[derive(Clone, Copy)]
 pub struct Approach<'a> {
-    map: &'a OrderedMap,
+    tree: &'a Tree,
     position: Position<'a>,
     way: Way<'a>,
 }
@@ -141,6 +125,17 @@ impl Approach<'_> {
     #[inline]
     pub fn step_to_end(&mut self) {
         self.way.step_to_leaf(&self.position);
+    }
+
+    /// Copies the entry into the map as [`OrderedMap::insert`]. It walks the rest of the way.
+    ///
+    /// # Panics
+    /// As [`OrderedMap::insert`].
+    #[inline(always)]
+    pub fn insert(self, tag: u16, value: &[u8]) {
+        let Position { key, seqno } = self.position;
+        let entry = Entry::write(self.tree.arena(), key, seqno, tag, value);
+        self.tree.insert_at(self.way, entry);
     }
 }
 

@@ -130,7 +130,7 @@ fn an_entry_is_inserted_at_its_place_beside_splits() {
                     let mut place = other.approach(b"e", 1);
                     place.step_to_end();
                     assert!(!place.step());
-                    other.insert_at(place, 0, b"e");
+                    place.insert(0, b"e");
                 },
             );
             let mut all = [before, &["c", "c2", "e"]].concat();

@@ -46,7 +46,7 @@ fn write_and_insert<T>(
     let mut place = memtable.approach(op.order_key(&mut scratch), reserved.first);
     place.step_to_end();
     let written = log()?;
-    memtable.insert_at(place, op.tag, op.value);
+    place.insert(op.tag.to_bits(), op.value);
     Ok(written)
 }
 
@@ -88,8 +88,7 @@ fn apply(
         for (i, op) in piece.iter().enumerate() {
             match (op.tag.kind, places[i]) {
                 (Kind::Put | Kind::Delete, Some(place)) => {
-                    let memtable = reserved.memtables.get(first + i);
-                    memtable.insert_at(place, op.tag, op.value);
+                    place.insert(op.tag.to_bits(), op.value);
                 }
                 _ => insert(first + i, op, keys[i]),
             }

@@ -140,11 +140,6 @@ impl Memtable {
         self.map().expect("an entry is announced first")
     }
 
-    /// Adds an entry that was announced, at the place that was searched for.
-    pub(crate) fn insert_at(&self, place: Approach<'_>, tag: Tag, value: &[u8]) {
-        self.announced_map().insert_at(place, tag.to_bits(), value);
-    }
-
     /// Adds an entry that was announced.
     pub(crate) fn insert(&self, order_key: &[u8], seqno: SeqNo, tag: Tag, value: &[u8]) {
         let map = self.announced_map();
