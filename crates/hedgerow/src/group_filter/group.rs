@@ -83,12 +83,12 @@ pub(crate) struct GroupProbe {
     /// The source of the pages that the filter needs.
     pub(crate) pages: Arc<dyn PageSource>,
     /// Where its runs are in the present group.
-    places: OnceLock<Places>,
+    places: OnceLock<RunsOfBits>,
 }
 
 /// The places of a filter's runs in a group.
 #[derive(Debug, Clone)]
-struct Places {
+struct RunsOfBits {
     /// The place of each bit's run; [`GONE`] if the group lacks the run.
     of_bits: Box<[u8]>,
     /// The places of runs that the filter does not cover.
@@ -160,7 +160,7 @@ impl GroupProbe {
         RunMask(runs.0 & left)
     }
 
-    fn places_in<T: Facts>(&self, group: &Group<T>) -> Places {
+    fn places_in<T: Facts>(&self, group: &Group<T>) -> RunsOfBits {
         let mut of_bits = vec![GONE; self.runs.len()];
         let mut others = RunMask::all(64);
         for (bit, id) in self.covered() {
@@ -169,7 +169,7 @@ impl GroupProbe {
                 others = others.without(place);
             }
         }
-        Places {
+        RunsOfBits {
             is_identity: (0..).zip(&of_bits).all(|(bit, place)| bit == *place),
             of_bits: of_bits.into(),
             others: others.0,

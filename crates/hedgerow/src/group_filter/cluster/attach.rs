@@ -92,7 +92,7 @@ pub(super) fn each_once(all: impl Iterator<Item = Arc<StoredCluster>>) -> Vec<Ar
 }
 
 /// The level and the number of a group.
-type Place = (usize, usize);
+type LevelGroup = (usize, usize);
 
 /// A cluster of one table as a group will probe it, but for the run of the table.
 pub(super) fn of_one_table(cluster: Arc<StoredCluster>) -> GroupProbe {
@@ -109,14 +109,14 @@ pub(super) fn of_one_table(cluster: Arc<StoredCluster>) -> GroupProbe {
 pub(super) fn carry(before: &Version, after: &mut Version, edit: &TreeEdit) {
     let added = edit.added.iter().map(|(_, meta)| meta.id);
     let tables = added.chain(edit.moved.iter().map(|(id, _)| *id));
-    let mut targets: BTreeSet<Place> = tables.filter_map(|id| place(after, id)).collect();
+    let mut targets: BTreeSet<LevelGroup> = tables.filter_map(|id| place(after, id)).collect();
     for &(level, _) in &edit.ranges {
         let level = usize::from(level);
         let groups = after.levels.get(level).map_or(0, |it| it.groups.len());
         targets.extend((0..groups).map(|group| (level, group)));
     }
     let tables = groups(after, &targets).flat_map(|it| it.runs.iter().flat_map(|run| &run.tables));
-    let sources: BTreeSet<Place> = tables
+    let sources: BTreeSet<LevelGroup> = tables
         .filter_map(|table| place(before, table.meta().id))
         .collect();
     let known = groups(before, &sources).chain(groups(after, &targets));
@@ -128,13 +128,13 @@ pub(super) fn carry(before: &Version, after: &mut Version, edit: &TreeEdit) {
 /// The groups at some places.
 fn groups<'a>(
     version: &'a Version,
-    places: &'a BTreeSet<Place>,
+    places: &'a BTreeSet<LevelGroup>,
 ) -> impl Iterator<Item = &'a Group<Arc<Table>>> {
     let groups = places.iter().map(|at| &version.levels[at.0].groups[at.1]);
     groups.map(|group| &**group)
 }
 
-fn place(version: &Version, id: TableId) -> Option<Place> {
+fn place(version: &Version, id: TableId) -> Option<LevelGroup> {
     let (at, _) = version.table(id)?;
     Some((usize::from(at.level), at.group as usize))
 }
@@ -151,7 +151,7 @@ pub(super) fn attach_all(version: &mut Version, pool: &[Arc<StoredCluster>]) {
 /// Puts a new cluster into the groups of its tables, and removes other clusters of these tables.
 pub(super) fn replace(version: &mut Version, new: &Arc<StoredCluster>) {
     let stripes = new.cluster.stripes().iter();
-    let targets: BTreeSet<Place> = stripes.filter_map(|it| place(version, it.table)).collect();
+    let targets: BTreeSet<LevelGroup> = stripes.filter_map(|it| place(version, it.table)).collect();
     let others = groups(version, &targets)
         .flat_map(of_group)
         .map(|it| it.cluster.clone())
@@ -179,7 +179,7 @@ pub(super) fn forget(version: &mut Version, cluster: &Arc<StoredCluster>) {
 
 /// Gives some groups these clusters and no others. The newest cluster of a table answers for it.
 /// `pool` is in the order of numbers.
-fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCluster>]) {
+fn attach(version: &mut Version, targets: &BTreeSet<LevelGroup>, pool: &[Arc<StoredCluster>]) {
     for &place in targets {
         let group = group_mut(version, place);
         group
@@ -190,7 +190,7 @@ fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCl
     let mut known = BTreeSet::new();
     for cluster in pool.iter().rev() {
         let stripes = cluster.cluster.stripes();
-        let mut here: BTreeMap<Place, Runs> = BTreeMap::new();
+        let mut here: BTreeMap<LevelGroup, Runs> = BTreeMap::new();
         for (stripe, it) in stripes.iter().enumerate() {
             let found = version.table(it.table);
             let found = found.map(|(at, _)| ((usize::from(at.level), at.group as usize), at.run));
@@ -211,7 +211,7 @@ fn attach(version: &mut Version, targets: &BTreeSet<Place>, pool: &[Arc<StoredCl
 }
 
 /// The group at a place, which exists.
-fn group_mut(version: &mut Version, (level, group): Place) -> &mut Group<Arc<Table>> {
+fn group_mut(version: &mut Version, (level, group): LevelGroup) -> &mut Group<Arc<Table>> {
     let group = version.levels[level].group_mut(group);
     group.expect("a place is that of a group")
 }

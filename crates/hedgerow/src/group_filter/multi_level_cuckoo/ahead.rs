@@ -22,7 +22,7 @@ use super::CuckooSize;
 use super::grow::{Addition, Keys, Ready, base, entries_of, shared, with_growth};
 
 /// The level, group and run that an edit adds tables to.
-type Place = (usize, usize, RunId);
+type LevelRun = (usize, usize, RunId);
 
 /// Builds the filters that know the tables that an edit will add. Nothing depends on a filter: a
 /// filter that cannot be built now is built later, from the tables.
@@ -59,12 +59,12 @@ fn added(
     version: &Version,
     edit: &TreeEdit,
     open: &dyn Fn(&TableMeta) -> Arc<Table>,
-) -> BTreeMap<Place, Vec<Arc<Table>>> {
+) -> BTreeMap<LevelRun, Vec<Arc<Table>>> {
     let new = edit.added.iter();
     let new = new.map(|(place, meta)| (place, open(meta)));
     let moved = edit.moved.iter();
     let moved = moved.filter_map(|(id, place)| Some((place, version.table(*id)?.1.clone())));
-    let mut added: BTreeMap<Place, Vec<_>> = BTreeMap::new();
+    let mut added: BTreeMap<LevelRun, Vec<_>> = BTreeMap::new();
     for (place, table) in new.chain(moved) {
         let place = (usize::from(place.level), place.group as usize, place.run);
         added.entry(place).or_default().push(table);
@@ -79,7 +79,7 @@ fn addition(
     design: &DesignInForce,
     version: &Version,
     edit: &TreeEdit,
-    (level, group, run): Place,
+    (level, group, run): LevelRun,
     mut tables: Vec<Arc<Table>>,
 ) -> Option<Addition> {
     let (fingerprint_bits, mode) = shared(design, level)?;

@@ -23,19 +23,19 @@ use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
 
 /// The memory of an entry beside its bytes.
-const ENTRY_BYTES: usize = size_of::<Place>();
+const ENTRY_BYTES: usize = size_of::<EntryBytes>();
 /// The bytes of a tag before its key.
 const TAG_BYTES: usize = size_of::<u16>();
 
-/// The place of an entry among the bytes in memory: the tag, the order key, then the value.
+/// The bytes of an entry among those in memory: the tag, the order key, then the value.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct EntryBytes {
     start: usize,
     key_bytes: u32,
     value_bytes: u32,
 }
 
-impl Place {
+impl EntryBytes {
     fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[self.start + TAG_BYTES..][..self.key_bytes as usize]
     }
@@ -61,7 +61,7 @@ pub(super) struct Sorter<'a> {
     seqno: SeqNo,
     /// The entries in memory: their bytes, and the place of each.
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<EntryBytes>,
     bytes_max: usize,
     /// The spilled entries: sorted runs of tables, which are removed with their last holder.
     runs: Vec<Vec<Arc<Table>>>,
@@ -95,7 +95,7 @@ impl<'a> Sorter<'a> {
         if !self.places.is_empty() && held + entry_bytes > self.bytes_max {
             self.spill()?;
         }
-        self.places.push(Place {
+        self.places.push(EntryBytes {
             start: self.bytes.len(),
             key_bytes: order_key.len() as u32,
             value_bytes: value.len() as u32,

@@ -93,14 +93,12 @@ impl NodeBuilder {
         let heap = longest > PREFIX_BYTES_MAX || shortest_key < Some(shared + longest);
         let prefix_bytes = if heap { HEAP_PREFIX_BYTES } else { longest };
         let touching = children.iter().any(|c| c.touching);
-        let places = Places::of(children);
+        let spans = Spans::of(children);
 
         let mut out = Vec::new();
         varint::put(&mut out, children.len() as u64);
         varint::put(&mut out, first as u64);
-        out.push(
-            if heap { HEAP } else { 0 } | if touching { TOUCHING } else { 0 } | places.spacing,
-        );
+        out.push(if heap { HEAP } else { 0 } | if touching { TOUCHING } else { 0 } | spans.spacing);
         let rests = |c: &Child| c.needed.max(shared).min(c.first_key.len());
         let heap_bytes: usize = children.iter().map(|c| rests(c) - shared).sum();
         let end_bytes = match heap {
@@ -109,11 +107,11 @@ impl NodeBuilder {
         };
         out.extend([
             prefix_bytes as u8,
-            places.offset_bytes as u8,
-            places.size_bytes as u8,
+            spans.offset_bytes as u8,
+            spans.size_bytes as u8,
             end_bytes as u8,
         ]);
-        varint::put(&mut out, places.base);
+        varint::put(&mut out, spans.base);
         put_sized(&mut out, &first_child.first_key[..shared]);
         for child in children {
             let end = match heap {
@@ -123,7 +121,7 @@ impl NodeBuilder {
             let integer = packed::get_ordered(&child.first_key[..end], shared, prefix_bytes);
             out.extend_from_slice(&integer.to_be_bytes()[8 - prefix_bytes..]);
         }
-        places.put(children, &mut out);
+        spans.put(children, &mut out);
         if heap {
             let mut end = 0;
             for child in children {
@@ -149,8 +147,8 @@ fn touching_bits(eight: &[Child]) -> u8 {
     bits.fold(0, |byte, (i, c)| byte | u8::from(c.touching) << i)
 }
 
-/// The stored form of the children's places.
-struct Places {
+/// The stored form of the children's offsets and sizes.
+struct Spans {
     base: u64,
     /// Nothing, [`ALIGNED`] or [`GAPS`].
     spacing: u8,
@@ -158,8 +156,8 @@ struct Places {
     size_bytes: usize,
 }
 
-impl Places {
-    fn of(children: &[Child]) -> Places {
+impl Spans {
+    fn of(children: &[Child]) -> Spans {
         let end = |h: Handle| h.offset + u64::from(h.bytes);
         let all_begin_at = |place: fn(u64) -> u64| {
             let mut pairs = children.windows(2);
@@ -175,7 +173,7 @@ impl Places {
         let base = children[0].handle.offset;
         let last = children[children.len() - 1].handle;
         let largest = children.iter().map(|c| u64::from(c.handle.bytes)).max();
-        Places {
+        Spans {
             base,
             spacing,
             offset_bytes: packed::width_for(end(last) - base),
