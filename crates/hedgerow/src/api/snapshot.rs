@@ -12,7 +12,7 @@ use crate::base::slice::Slice;
 use crate::paths::read;
 use crate::paths::read::{MemoryAnswer, Want};
 use crate::paths::scan::{
-    ALL_KEYS, Cursor, Extent, OfBatch, Pair, Scan, ScanToken, UnorderedScan, View,
+    ALL_KEYS, Cursor, Extent, OfBatch, Pair, Reach, Scan, ScanToken, UnorderedScan, View,
 };
 use crate::tree::engine::{Handle, KeyspaceState, SnapshotGuard};
 use crate::tree::partition::KeyBounds;
@@ -242,7 +242,7 @@ impl Snapshot {
     }
 
     fn view(&self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<Arc<View>> {
-        self.view_with(keyspace, bounds, None)
+        self.view_with(keyspace, bounds, (None, Reach::Files))
     }
 
     /// The view of a batch over the snapshot.
@@ -250,14 +250,14 @@ impl Snapshot {
         &self,
         keyspace: &Keyspace,
         bounds: &KeyBounds,
-        batch: Option<Box<OfBatch>>,
+        of_batch: (Option<Box<OfBatch>>, Reach),
     ) -> Result<Arc<View>> {
         View::at(
             &self.0.engine,
             self.state(keyspace)?,
             &self.0,
             bounds,
-            batch,
+            of_batch,
         )
     }
 

@@ -39,7 +39,8 @@ pub enum ErrorKind {
     Closed,
     /// The caller cancelled the work, or a function of the caller panicked.
     Cancelled,
-    /// A queue is full: await the call, or try again.
+    /// A queue is full: await the call, or try again. Or the call excludes reads of files, and its
+    /// answer takes one: make the call that reads.
     WouldBlock,
     /// A merge operator failed or panicked. Its operands are kept: a program whose operator can
     /// combine them reads them.

@@ -221,6 +221,11 @@ pub(crate) fn waits(memory: &Memory) -> bool {
     memory.sealed.load(Ordering::Relaxed) != 0 && memory.memtables_fill() >= 1.0
 }
 
+/// Returns true if a write of `bytes` that begins now waits, because the background work is behind.
+pub(crate) fn is_delayed(engine: &Engine, bytes: usize) -> bool {
+    waits(&engine.memory) || engine.throttle.delays(bytes)
+}
+
 /// Waits as long as a write that begins now waits for a flush.
 pub(crate) fn wait_for_memory(engine: &Arc<Engine>) -> Result<()> {
     engine.writer()?;

@@ -264,6 +264,34 @@ impl Table {
         Ok(reader.iter(self.clone()))
     }
 
+    /// An iterator that reads no file: a page that is not in the cache is an error.
+    ///
+    /// # Errors
+    /// As [`Table::would_read`], if the table is not open.
+    pub(crate) fn iter_if_cached(self: &Arc<Self>) -> Result<Box<dyn InternalIter>> {
+        let opened = self.opened.get().ok_or_else(Table::would_read)?;
+        let pages = Arc::new(CachedPages(self.clone()));
+        Ok(opened.reader.clone().iter(pages))
+    }
+
+    /// The page, if it is in the cache. Otherwise prefetches it into the system's cache.
+    ///
+    /// # Errors
+    /// As [`Table::would_read`].
+    pub(crate) fn page_if_cached(&self, id: PageId) -> Result<Page> {
+        let cached = self.pages.cached_or_prefetch(id);
+        cached.ok_or_else(Table::would_read)
+    }
+
+    /// The error of a call that excludes reads of files.
+    #[cold]
+    pub(crate) fn would_read() -> Error {
+        Error::new(
+            ErrorKind::WouldBlock,
+            "expected an answer in memory, found one that takes a read of a file",
+        )
+    }
+
     /// Marks the file for removal by its last holder. The edit that drops it must be durable.
     pub(crate) fn mark_obsolete(&self) {
         self.pages.mark_obsolete();
@@ -297,6 +325,23 @@ struct UncachedPages<'a>(&'a Table);
 impl PageSource for UncachedPages<'_> {
     fn page(&self, id: PageId) -> Result<Page> {
         self.0.read_page(id)
+    }
+}
+
+/// Pages that are in the cache.
+struct CachedPages(Arc<Table>);
+
+impl PageSource for CachedPages {
+    fn page(&self, id: PageId) -> Result<Page> {
+        self.0.page_if_cached(id)
+    }
+
+    fn has_cached(&self, id: PageId) -> bool {
+        self.0.pages.has_cached(id)
+    }
+
+    fn at_hand(&self, id: PageId) -> Option<Page> {
+        self.0.pages.at_hand(id)
     }
 }
 

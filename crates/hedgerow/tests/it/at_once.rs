@@ -45,7 +45,7 @@ fn a_commit_that_would_wait_for_memory_or_the_log_changes_nothing() {
     let db = builder(&disk).environment(environment).open().unwrap();
     let keyspace = plain_small(&db);
     let mut expected = Contents::new();
-    let (mut at_once, mut refused) = (0, 0);
+    let (mut at_once, mut refused, mut delayed) = (0, 0, 0);
     let mut waited = Duration::ZERO;
     for i in 0..8000 {
         let (key, value) = (key(i * 7919 % 8000), vec![i as u8; 300]);
@@ -62,13 +62,21 @@ fn a_commit_that_would_wait_for_memory_or_the_log_changes_nothing() {
             assert_eq!(batch.len(), 1);
             let found = keyspace.get(&key).unwrap();
             assert_eq!(found.as_deref(), None, "write {i}");
+            // Both sides of what the engine counts for the write.
+            let (sure, possible) = (db.delays_write(300), db.delays_write(3000));
+            // A flush within the call takes no simulated time.
+            let sure = sure && !db.writes_wait();
             batch.commit(Durability::Buffered).unwrap();
-            waited += clock.now() - before;
+            let moved = clock.now() - before;
+            assert!(possible || moved == Duration::ZERO, "write {i}");
+            assert!(!sure || moved > Duration::ZERO, "write {i}");
+            delayed += u64::from(sure);
+            waited += moved;
         }
         expected.insert(key, value);
     }
     assert!(at_once > 0 && refused > 0, "{at_once} and {refused}");
-    assert!(waited > Duration::ZERO);
+    assert!(delayed > 0 && waited > Duration::ZERO);
     assert_eq!(db.stats().stalls.total(), waited);
     assert_eq!(contents(&keyspace), expected);
     assert_eq!(contents(&plain(&open(&disk.kill()))), expected);
@@ -136,7 +144,7 @@ fn a_writer_can_ask_whether_it_would_wait_for_a_flush() {
         keyspace.put(key(written), [7; 4000]).unwrap();
         written += 1;
     }
-    assert!(keyspace.writes_wait());
+    assert!(keyspace.writes_wait() && db.delays_write(0));
     assert!(!put(&db, &keyspace, written).try_commit().unwrap());
     drop(stall);
     keyspace.wait_for_memory().unwrap();

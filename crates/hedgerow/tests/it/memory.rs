@@ -5,8 +5,8 @@ use std::time::Duration;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{Clock, OsClock};
 use hedgerow::{
-    Compression, Db, Design, ErrorKind, FilterSpec, Keyspace, Layout, MemoryAnswer, PrefixRule,
-    Residency,
+    Compression, Db, Design, ErrorKind, FilterSpec, IndexedBatch, Keyspace, Layout, MemoryAnswer,
+    PrefixRule, Residency,
 };
 
 use crate::concurrency::threaded;
@@ -115,6 +115,102 @@ fn a_get_if_cached_reads_no_file() {
     drop(batch);
     db.close().unwrap();
     assert_eq!(kind(keyspace.get_if_cached(key(0))), ErrorKind::Closed);
+}
+
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Scans without a read of a file. Returns the pairs that memory had, and true if that was all.
+fn scanned_if_cached(
+    disk: &SimStorage,
+    batch: &mut IndexedBatch,
+    keyspace: &Keyspace,
+    backwards: bool,
+) -> (Pairs, bool) {
+    let before = disk.counters().reads;
+    let mut pairs = Pairs::new();
+    let scan = match batch.scan_if_cached(keyspace, key(100)..key(300)) {
+        Ok(scan) => scan,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            assert_eq!(disk.counters().reads, before, "a read of a file");
+            return (pairs, false);
+        }
+    };
+    let items: Box<dyn Iterator<Item = _>> = match backwards {
+        true => Box::new(scan.rev()),
+        false => Box::new(scan),
+    };
+    let mut all = true;
+    for item in items {
+        match item {
+            Ok((key, value)) => pairs.push((key.to_vec(), value.to_vec())),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                all = false;
+                break;
+            }
+        }
+    }
+    assert_eq!(disk.counters().reads, before, "a read of a file");
+    (pairs, all)
+}
+
+#[test]
+fn a_scan_if_cached_reads_no_file() {
+    // Tables with and without range tombstones, and values of pages of their own.
+    for (seed, has_ranges, backwards) in [
+        (20, false, false),
+        (21, false, true),
+        (22, true, false),
+        (23, true, true),
+    ] {
+        let disk = SimStorage::new(seed);
+        let value = |i: u64| match i % 50 {
+            0 => vec![i as u8; 20 << 10],
+            _ => value(i),
+        };
+        let (db, keyspace) = cold(&disk, value);
+        if has_ranges {
+            // A snapshot keeps what the delete hides, so that the merge keeps the delete.
+            let _snapshot = db.snapshot().unwrap();
+            keyspace.delete_range(key(150)..key(160)).unwrap();
+            keyspace.flush().unwrap();
+            assert!(keyspace.stats().levels[0].range_tombstones > 0);
+        }
+        db.close().unwrap();
+        let db = builder(&disk).memory_budget(64 << 20).open().unwrap();
+        let keyspace = plain(&db);
+        let mut expected: Vec<_> = (100..300)
+            .filter(|i| !(has_ranges && (150..160).contains(i)))
+            .map(|i| (key(i), value(i)))
+            .collect();
+        if backwards {
+            expected.reverse();
+        }
+        let mut batch = db.indexed_batch().unwrap();
+        let (found, all) = scanned_if_cached(&disk, &mut batch, &keyspace, backwards);
+        assert!(found.is_empty() && !all, "no table is open");
+        // From memory to the first page that is missing, and all once a scan has read them.
+        keyspace
+            .get(key(if backwards { 299 } else { 100 }))
+            .unwrap();
+        let (found, all) = scanned_if_cached(&disk, &mut batch, &keyspace, backwards);
+        assert!(expected.starts_with(&found) && !all);
+        assert!(has_ranges || !found.is_empty());
+        let read = batch.scan(&keyspace, key(100)..key(300)).unwrap();
+        assert_eq!(read.map(Result::unwrap).count(), expected.len());
+        let (found, all) = scanned_if_cached(&disk, &mut batch, &keyspace, backwards);
+        assert_eq!((found, all), (expected.clone(), true));
+        // Its own writes are in memory.
+        let changed = expected.len() / 2;
+        expected[changed].1 = b"mine".to_vec();
+        batch.put(&keyspace, &expected[changed].0, "mine").unwrap();
+        let (found, all) = scanned_if_cached(&disk, &mut batch, &keyspace, backwards);
+        assert_eq!((found, all), (expected, true));
+        db.close().unwrap();
+        let closed = kind(batch.scan_if_cached::<&[u8]>(&keyspace, ..));
+        assert_eq!(closed, ErrorKind::Closed);
+    }
 }
 
 /// Without writes, the engine reads blocks of the last level into the page cache, in every order of

@@ -1,10 +1,11 @@
 //! Indexed batches: batches whose reads see their own writes.
 
 mod below;
+mod scans;
 
 use std::fmt;
 use std::ops::RangeBounds;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use super::Batch;
 use crate::api::keyspace::Keyspace;
@@ -17,12 +18,7 @@ use crate::base::options::Durability;
 use crate::base::slice::Slice;
 use crate::paths::conflicts::Basis;
 use crate::paths::read::MemoryAnswer;
-use crate::paths::scan::{
-    ALL_KEYS, Cursor, Extent, OfBatch, Pair, Scan, ScanToken, UnorderedScan, View,
-};
 use crate::tree::own_writes::OwnWrites;
-use crate::tree::partition::KeyBounds;
-use crate::tree::recorded::RangesRead;
 use crate::tree::wal::payload::Mark;
 
 /// The memory of an indexed batch unless another bound is set.
@@ -310,68 +306,6 @@ impl IndexedBatch {
         Ok(values.map(Option::flatten).collect())
     }
 
-    /// Scans the keys of a range with their values, from both ends.
-    ///
-    /// # Errors
-    /// As [`Snapshot::scan`].
-    pub fn scan<K: AsRef<[u8]>>(
-        &mut self,
-        keyspace: &Keyspace,
-        range: impl RangeBounds<K>,
-    ) -> Result<Scan> {
-        let extent = Extent::of_range(&*keyspace.cell().facts.order, &range)?;
-        Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
-    }
-
-    /// Scans all keys with their values, from both ends.
-    ///
-    /// # Errors
-    /// As [`Snapshot::scan`].
-    pub fn scan_all(&mut self, keyspace: &Keyspace) -> Result<Scan> {
-        self.scan::<&[u8]>(keyspace, ..)
-    }
-
-    /// Scans the keys with a prefix and their values, from both ends.
-    ///
-    /// # Errors
-    /// As [`Snapshot::scan_prefix`].
-    pub fn scan_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        let extent = Extent::of_prefix(&*keyspace.cell().facts.order, prefix.as_ref())?;
-        Ok(Scan::new(self.view(keyspace, &extent.bounds)?, extent))
-    }
-
-    /// Scans all keys with their values, in the order in which they are stored.
-    ///
-    /// # Errors
-    /// As [`Snapshot::scan_unordered`].
-    pub fn scan_unordered(&mut self, keyspace: &Keyspace) -> Result<UnorderedScan> {
-        UnorderedScan::new(self.view(keyspace, &ALL_KEYS)?, &ScanToken::default())
-    }
-
-    /// The first key with its value; `None` if there is none.
-    ///
-    /// # Errors
-    /// As [`Snapshot::scan`].
-    pub fn first(&mut self, keyspace: &Keyspace) -> Result<Option<Pair>> {
-        self.scan_all(keyspace)?.next().transpose()
-    }
-
-    /// The last key with its value; `None` if there is none.
-    ///
-    /// # Errors
-    /// As [`Snapshot::scan`].
-    pub fn last(&mut self, keyspace: &Keyspace) -> Result<Option<Pair>> {
-        self.scan_all(keyspace)?.next_back().transpose()
-    }
-
-    /// A cursor over all keys.
-    ///
-    /// # Errors
-    /// As [`Snapshot::scan`].
-    pub fn cursor(&mut self, keyspace: &Keyspace) -> Result<Cursor> {
-        Cursor::open(self.view(keyspace, &ALL_KEYS)?)
-    }
-
     /// The value that the batch gives a key; `Some(None)` if it deletes the key. Otherwise the
     /// value below is noted as read.
     #[allow(clippy::option_option, reason = "no write, a delete, a value")]
@@ -412,25 +346,6 @@ impl IndexedBatch {
         }
         let value = chain.value(key, || facts.merge_operator())?;
         Ok(Some(value.map(|value| Slice::copy_from(&value))))
-    }
-
-    fn view(&mut self, keyspace: &Keyspace, bounds: &KeyBounds) -> Result<Arc<View>> {
-        let max = self.memory_bytes_max;
-        let reads = self.reads_of(keyspace)?;
-        let reads = reads.map(|it| {
-            it.scanned
-                .get_or_insert_with(|| RangesRead::new(max))
-                .clone()
-        });
-        let own = self.index()?;
-        let of_batch = (own.is_some() || reads.is_some()).then(|| {
-            Box::new(OfBatch {
-                own: own.map(|own| own.of(keyspace.id())).unwrap_or_default(),
-                newest: own.map_or(SeqNo::OWN, OwnWrites::newest),
-                reads,
-            })
-        });
-        self.snapshot().view_with(keyspace, bounds, of_batch)
     }
 
     /// Commits as a transaction: if nobody else has changed what it has read since its snapshot, or

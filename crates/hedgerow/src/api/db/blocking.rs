@@ -296,6 +296,23 @@ impl Db {
         write::waits(&self.engine.memory)
     }
 
+    /// Returns true if a write that begins now waits because background work is behind: for a
+    /// flush, as [`Db::writes_wait`] tells, or up to 20 ms so that merges keep pace. `bytes` is the
+    /// size of the write, as [`Batch::bytes`](crate::Batch::bytes) counts it. Other writes between
+    /// this call and the write may change the answer. For a thread that should not wait: another
+    /// one writes then. Cost: a few atomic loads; while merges are behind, a look at the clock.
+    ///
+    /// ```
+    /// # use hedgerow::Db;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = Db::open(dir.path())?;
+    /// assert!(!db.delays_write(1000), "nothing was written yet");
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    pub fn delays_write(&self, bytes: usize) -> bool {
+        write::is_delayed(&self.engine, bytes)
+    }
+
     /// Waits for a flush as long as a write that begins now, and writes nothing.
     ///
     /// # Errors

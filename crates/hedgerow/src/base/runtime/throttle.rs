@@ -130,6 +130,18 @@ impl Throttle {
         f64::from_bits(self.delay_ns_per_byte.load(Ordering::Relaxed))
     }
 
+    /// Returns true if a write of `bytes` that begins now sleeps.
+    pub(crate) fn delays(&self, bytes: usize) -> bool {
+        let per_byte = self.delay();
+        if per_byte == 0.0 {
+            return false;
+        }
+        let now_ns = self.clock.now().as_nanos() as u64;
+        let owed_ns = self.paid_until_ns.load(Ordering::Relaxed);
+        let owed_ns = owed_ns.saturating_sub(now_ns) + (per_byte * bytes as f64) as u64;
+        Duration::from_nanos(owed_ns) >= SLEEP_MIN
+    }
+
     /// Waits as long as a write of `bytes` must wait. Called outside every lock.
     pub(crate) fn admit(&self, bytes: usize) {
         let per_byte = self.delay();

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use crate::base::entry::SeqNo;
 use crate::base::error::Result;
 use crate::base::range_tombstones::RangeTombstones;
+use crate::table::Table;
 use crate::tree::memtable::{Memtable, RangeLists};
 
 use super::Version;
@@ -105,6 +106,13 @@ impl SuperVersion {
     /// The range tombstones of all tables, if a call of [`SuperVersion::ranges`] has made them.
     pub(crate) fn known_ranges(&self) -> Option<&Arc<RangeTombstones>> {
         self.ranges.get()
+    }
+
+    /// Returns true if [`SuperVersion::range_lists`] reads no file.
+    pub(crate) fn ranges_are_in_memory(&self) -> bool {
+        let is_read = |table: &Table| table.meta().range_tombstones == 0 || table.is_open();
+        let mut tables = self.version.tables();
+        !self.has_ranges || self.ranges.get().is_some() || tables.all(|it| is_read(it.1))
     }
 
     /// All range tombstones, as lists; none if there are none.
