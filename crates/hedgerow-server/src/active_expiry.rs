@@ -84,6 +84,7 @@ pub(crate) async fn run(server: Arc<Server>) {
             if due.len() == KEYS || kind == Due::Fields && wrote {
                 pause = Duration::ZERO;
             }
+            server.latencies.note("expire-cycle", began.elapsed());
             tokio::time::sleep(began.elapsed() * 3).await;
         }
         tokio::time::sleep(pause).await;

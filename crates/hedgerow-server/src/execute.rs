@@ -11,14 +11,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hedgerow::Keyspace;
+use tokio::sync::Semaphore;
 
-use crate::acl::{Denied, Refusal};
 use crate::client::{Client, lock};
 use crate::clock;
-use crate::commands::{ALL_KEYS, Args, Command, NO_SCRIPT, READ, Run, WRITE};
+use crate::commands::{ALL_KEYS, Args, Command, READ, Run, WRITE};
 use crate::connection::REPLY_BYTES_MAX;
 use crate::pubsub::Kind;
 use crate::resp::Reply;
@@ -73,6 +73,16 @@ pub(crate) struct Outcome {
     pub(crate) wrote: bool,
     /// The transaction was refused, since something that it depends on has changed.
     pub(crate) refused: bool,
+    /// The times that the commands took, for those with a reply.
+    took: Vec<Duration>,
+}
+
+impl Outcome {
+    /// Takes back what an attempt has added.
+    fn truncate(&mut self, count: usize) {
+        self.replies.truncate(count);
+        self.took.truncate(count);
+    }
 }
 
 /// The manner in which an attempt is made.
@@ -85,15 +95,23 @@ struct Manner {
     waits: bool,
     /// It takes a snapshot, whatever the table says of its commands.
     pins: bool,
+    /// Its commit may wait for the engine's flushes and merges.
+    is_delayed: bool,
+    /// The time when its first command began, in this attempt or one before.
+    began: Instant,
 }
 
 impl Manner {
-    const FIRST: Manner = Manner {
-        mode: Mode::Memory,
-        all_keys: false,
-        waits: false,
-        pins: false,
-    };
+    fn first() -> Manner {
+        Manner {
+            mode: Mode::Memory,
+            all_keys: false,
+            waits: false,
+            pins: false,
+            is_delayed: false,
+            began: clock::now(),
+        }
+    }
 }
 
 /// The next step after an attempt.
@@ -101,6 +119,8 @@ enum Next {
     Done,
     Read(Vec<Wanted>),
     Busy,
+    /// The commit would wait, since the engine's flushes or merges are behind.
+    Delayed,
     Device,
     Database(usize),
     /// All keys have to be held.
@@ -120,8 +140,9 @@ impl Server {
             db: caller.db,
             wrote: false,
             refused: false,
+            took: Vec::with_capacity(calls.len()),
         };
-        let (mut manner, mut rounds, mut busy) = (Manner::FIRST, 0, 0);
+        let (mut manner, mut rounds, mut busy) = (Manner::first(), 0, 0);
         while !is_over(&outcome.replies, calls.len(), caller) {
             let before = outcome.replies.len();
             let caller = Caller {
@@ -131,15 +152,20 @@ impl Server {
             manner.waits = busy > 0;
             let part = part(&calls[before..], manner.mode, caller);
             let mut attempt = || self.attempt(caller, part, manner, &mut outcome);
-            let next = match manner.mode {
-                Mode::Memory => attempt(),
-                Mode::Device => self.in_turn(caller.excludes, attempt).await,
+            let turns = match manner.mode {
+                _ if manner.is_delayed => Some(&self.delayed),
+                Mode::Device => Some(&self.on_device),
+                Mode::Memory => None,
             };
-            if outcome.replies.len() > before {
-                (manner, rounds) = (Manner::FIRST, 0);
+            let next = match turns {
+                Some(turns) => in_turn(turns, caller.excludes, attempt).await,
+                None => attempt(),
+            };
+            if outcome.replies.len() > before && !matches!(next, Next::Done) {
+                (manner, rounds) = (Manner::first(), 0);
             }
             match next {
-                Next::Done => {}
+                Next::Done => manner = Manner::first(),
                 Next::Refused => {
                     outcome.refused = true;
                     return outcome;
@@ -148,6 +174,7 @@ impl Server {
                     busy += 1;
                     back_off(busy).await;
                 }
+                Next::Delayed => manner.is_delayed = true,
                 Next::Device => manner.mode = Mode::Device,
                 Next::AllKeys => manner.all_keys = true,
                 Next::Snapshot => manner.pins = true,
@@ -157,14 +184,8 @@ impl Server {
                     read(wanted).await;
                 }
                 Next::Database(db) => {
-                    let made = tokio::task::block_in_place(|| self.create(db));
-                    match made {
-                        None => back_off(busy).await,
-                        Some(Ok(())) => {}
-                        Some(Err(error)) => {
-                            let error = engine_error(&error);
-                            outcome.replies.resize(calls.len(), error);
-                        }
+                    if let Err(error) = self.create(db, busy).await {
+                        outcome.replies.resize(calls.len(), engine_error(&error));
                     }
                 }
             }
@@ -212,16 +233,21 @@ impl Server {
         self.prepare(&mut txn, caller, (held, writes));
         txn.listeners = Some(&listeners);
         let before = outcome.replies.len();
-        let next = self.run_over(&mut txn, caller, calls, &mut outcome.replies);
+        let next = self.run_over(&mut txn, caller, (calls, manner.began), outcome);
         // Without a snapshot they have read until now.
         let is_late = reads_once && (is_excluded() || !txn.has_present_map());
-        let next = if is_late { Next::Busy } else { next };
-        if is_late || caller.atomic.is_some() && !matches!(next, Next::Done) {
-            outcome.replies.truncate(before);
-            return next;
+        let is_whole = caller.atomic.is_none() || matches!(next, Next::Done);
+        let ended = match next {
+            _ if is_late => Err(Next::Busy),
+            next if !is_whole => Err(next),
+            _ if !manner.is_delayed && txn.is_delayed() => Err(Next::Delayed),
+            next => Ok(next),
+        };
+        match ended {
+            Ok(_) => self.conclude(txn, caller, (calls, &of_scripts, before), outcome),
+            Err(_) => outcome.truncate(before),
         }
-        self.conclude(txn, caller, (&of_scripts, before), outcome);
-        next
+        ended.unwrap_or_else(|next| next)
     }
 
     /// Chooses the state that an attempt reads.
@@ -234,16 +260,22 @@ impl Server {
         }
     }
 
-    /// Commits what commands have done. Their replies are those of the outcome from a place on.
+    /// Commits what commands have done, and counts them. Their replies are those of the outcome
+    /// from a place on.
     fn conclude(
         &self,
         txn: Txn<'_>,
         caller: Caller<'_>,
-        (of_scripts, before): (&[&[u8]], usize),
+        (calls, of_scripts, before): (&[Call<'_>], &[&[u8]], usize),
         outcome: &mut Outcome,
     ) {
         let (db, wrote) = (txn.db, txn.has_writes());
-        match self.commit(txn) {
+        let began = clock::now();
+        let committed = self.commit(txn);
+        if let Some(last) = outcome.took.last_mut().filter(|_| wrote) {
+            *last += began.elapsed();
+        }
+        match committed {
             Ok(mut effects) => {
                 self.note_committed(caller, &mut effects, of_scripts);
                 outcome.effects.append(effects);
@@ -252,6 +284,7 @@ impl Server {
             }
             Err(error) => outcome.replies[before..].fill(engine_error(&error)),
         }
+        self.count_all(caller, calls, (before, outcome));
     }
 
     /// Tells a transaction of its caller, and of those who may want to know of it.
@@ -267,64 +300,16 @@ impl Server {
         txn.shows_calls = self.clients.monitors.load(Ordering::Relaxed) > 0;
     }
 
-    /// Tells those whose own commands depend on it of a commit, while the keys are still held.
-    fn note_committed(&self, caller: Caller<'_>, effects: &mut Effects, of_scripts: &[&[u8]]) {
-        for (denied, name) in effects.denied.drain(..) {
-            self.note_denied(caller, denied, &name);
-        }
-        let touched = std::mem::take(&mut effects.touched);
-        if touched.len() > 0 {
-            self.watches.touch(touched.iter());
-            self.changes
-                .fetch_add(touched.len() as u64, Ordering::Relaxed);
-        }
-        let client = caller.client;
-        if !of_scripts.is_empty() && !effects.script_reads {
-            let tracker = client.map_or(0, |it| it.remembers.load(Ordering::Relaxed));
-            self.tracking.forget(tracker, of_scripts);
-        }
-        if self.tracking.is_used() {
-            let writer = client.map_or(0, |it| it.id);
-            let changed = touched.iter().map(|(_, key)| (writer, key.to_vec()));
-            effects.changed.extend(changed);
-        }
-    }
-
-    /// Remembers a client that tracks keys with those that it reads. Returns the keys of scripts,
-    /// which may turn out to read nothing.
-    fn remember_reads<'a>(&self, caller: Caller<'_>, calls: &[Call<'a>]) -> Vec<&'a [u8]> {
-        let tracker = caller
-            .client
-            .map_or(0, |it| it.remembers.load(Ordering::Relaxed));
-        if tracker == 0 {
-            return Vec::new();
-        }
-        let keys_max = self.config.tracked_keys_max();
-        let remember = |calls: &mut dyn Iterator<Item = &Call<'a>>| {
-            let keys = calls.flat_map(|it| it.command.keys.of(it.args));
-            self.tracking
-                .remember(&self.clients, (tracker, keys_max), keys)
-        };
-        let is_script = |it: &&Call<'_>| it.command.has(NO_SCRIPT);
-        // PFCOUNT writes what it has counted.
-        let reads = |it: &&Call<'_>| it.command.has(READ) || it.command.name == "pfcount";
-        remember(&mut calls.iter().filter(|it| reads(it) && !is_script(it)));
-        let mut scripts = calls.iter().filter(is_script).peekable();
-        match scripts.peek() {
-            None => Vec::new(),
-            Some(_) => remember(&mut scripts),
-        }
-    }
-
     /// Runs commands until one cannot. The ones behind it are run and undone.
     fn run_over(
         &self,
         txn: &mut Txn<'_>,
         caller: Caller<'_>,
-        calls: &[Call<'_>],
-        replies: &mut Vec<Reply>,
+        (calls, mut began): (&[Call<'_>], Instant),
+        outcome: &mut Outcome,
     ) -> Next {
-        let (mut next, mut began, mut reply_bytes) = (Next::Done, clock::now(), 0);
+        let Outcome { replies, took, .. } = outcome;
+        let (mut next, mut reply_bytes) = (Next::Done, 0);
         let reply_bytes_max = caller.atomic.map_or(REPLY_BYTES_MAX, |_| usize::MAX);
         for call in calls {
             let Run::Data(run) = call.command.run else {
@@ -345,6 +330,7 @@ impl Server {
                 Err(stop) => {
                     if let Err(error) = txn.undo() {
                         replies.push(engine_error(&error));
+                        took.push(began.elapsed());
                         continue;
                     }
                     match stop {
@@ -363,10 +349,7 @@ impl Server {
                 }
             };
             let ended = clock::now();
-            // The server's own calls, and further tries of those who wait, have no address.
-            if let Some(client) = caller.client.filter(|_| !caller.address.is_empty()) {
-                self.count(call, &reply, ended - began, client);
-            }
+            took.push(ended - began);
             began = ended;
             txn.count_lookups(call.command.has(READ));
             reply_bytes += reply.bytes();
@@ -378,23 +361,22 @@ impl Server {
         }
     }
 
-    /// Remembers what a script was refused.
-    fn note_denied(&self, caller: Caller<'_>, denied: Denied, name: &str) {
-        if let Some(client) = caller.client {
-            let user = lock(&client.user).name.clone();
-            self.note_refusal(Refusal::new(denied, "lua", name, &user), client);
+    /// Makes the keyspaces of a database, or waits a little if that is not possible now.
+    async fn create(&self, db: usize, busy: u32) -> hedgerow::Result<()> {
+        let create = || {
+            let databases = self.databases();
+            let _held = self.stripes.try_hold(&mut vec![0])?;
+            let waits = self.replication.is_loading() || self.replication.is_paused();
+            let waits = waits || self.replication.is_replica();
+            (!waits).then(|| databases.create(db))
+        };
+        match tokio::task::block_in_place(create) {
+            Some(created) => created,
+            None => {
+                back_off(busy).await;
+                Ok(())
+            }
         }
-    }
-
-    /// Makes the keyspaces of a database. `None` if that has to wait.
-    fn create(&self, db: usize) -> Option<hedgerow::Result<()>> {
-        let databases = self.databases();
-        let _held = self.stripes.try_hold(&mut vec![0])?;
-        let waits = self.replication.is_loading() || self.replication.is_paused();
-        if waits || self.replication.is_replica() {
-            return None;
-        }
-        Some(databases.create(db))
     }
 
     /// Takes the locks of all keys of these calls.
@@ -421,13 +403,6 @@ impl Server {
         };
         Some((guards?, Held::Some(stripes)))
     }
-
-    /// Counts a command, and remembers it if it was slow.
-    pub(crate) fn count(&self, call: &Call<'_>, reply: &Reply, took: Duration, client: &Client) {
-        let micros = took.as_micros() as u64;
-        self.counters.note(call.command, micros, reply.is_error());
-        self.slow_log.note(micros, call.args, client);
-    }
 }
 
 /// The calls of the next attempt. Where commands wait for the device, they do so one by one: those
@@ -444,6 +419,17 @@ fn part<'a, 'b>(left: &'a [Call<'b>], mode: Mode, caller: Caller<'_>) -> &'a [Ca
 fn is_over(replies: &[Reply], count: usize, caller: Caller<'_>) -> bool {
     let bytes = || replies.iter().map(Reply::bytes).sum::<usize>();
     replies.len() == count || caller.atomic.is_none() && bytes() > REPLY_BYTES_MAX
+}
+
+/// Runs an attempt where it may wait. Few do at once. Nothing is held while it waits for its turn,
+/// so whoever excludes all others, who is one, does not wait.
+async fn in_turn<T>(turns: &Semaphore, excludes: bool, attempt: impl FnOnce() -> T) -> T {
+    // Nobody closes the semaphore.
+    let _turn = match excludes {
+        true => None,
+        false => turns.acquire().await.ok(),
+    };
+    tokio::task::block_in_place(attempt)
 }
 
 /// Lets others run who hold a stripe. They hold it for microseconds, or while they read.
@@ -487,3 +473,7 @@ async fn read_together(wanted: &[Wanted], sizes: &mut Sizes) {
 }
 
 mod announce;
+mod notes;
+
+#[cfg(test)]
+mod tests;

@@ -47,6 +47,8 @@ mod session;
 mod store;
 mod stream;
 mod striped;
+#[cfg(test)]
+mod testing;
 #[cfg(feature = "tls")]
 mod tls;
 mod tracking;

@@ -17,6 +17,7 @@ use crate::clock;
 use crate::cluster::Cluster;
 use crate::commands::Args;
 use crate::commands::config::{Config, Fsync};
+use crate::commands::latency::Latencies;
 use crate::commands::slow_log::SlowLog;
 use crate::counters::CommandCounters;
 use crate::directories::{LOST, is_there};
@@ -39,6 +40,9 @@ const BUFFER_BYTES_MIN: usize = 64 << 20;
 /// memory of a reply or the 256 MiB of a script. A queue of 32 reads keeps a device busy, and long
 /// scripts gain nothing from more threads than processors. Others go on: SCRIPT KILL among them.
 const ON_DEVICE_MAX: usize = 32;
+/// The attempts at once whose commits wait for the engine. It delays them together, so more would
+/// only have more threads.
+const DELAYED_MAX: usize = 4;
 /// Scripts may make codes of their own; so many are told apart.
 const ERROR_CODES_MAX: usize = 128;
 
@@ -47,7 +51,9 @@ pub(crate) struct Server {
     /// A replica exchanges them for those of a copy.
     databases: ArcSwap<Databases>,
     pub(crate) stripes: Stripes,
-    on_device: Semaphore,
+    pub(crate) on_device: Semaphore,
+    /// The turns of attempts whose commits wait for the engine's flushes and merges.
+    pub(crate) delayed: Semaphore,
     pub(crate) exclusion: Arc<Exclusion>,
     pub(crate) clients: Clients,
     /// The memory for bytes that clients have sent and not read.
@@ -63,6 +69,7 @@ pub(crate) struct Server {
     pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) replication: Replication,
     pub(crate) slow_log: SlowLog,
+    pub(crate) latencies: Latencies,
     pub(crate) counters: CommandCounters,
     pub(crate) errors: AtomicU64,
     /// The errors by their code. Codes are few: others than those of commands count as `ERR`.
@@ -119,6 +126,7 @@ impl Server {
             databases: ArcSwap::from_pointee(databases),
             stripes: Stripes::new(),
             on_device: Semaphore::new(ON_DEVICE_MAX),
+            delayed: Semaphore::new(DELAYED_MAX),
             exclusion: Arc::default(),
             clients: Clients::default(),
             buffers: Buffers::new(buffer_bytes.max(BUFFER_BYTES_MIN)),
@@ -128,6 +136,7 @@ impl Server {
             pause: Pause::default(),
             waiters: Waiters::default(),
             slow_log: SlowLog::new(&config),
+            latencies: Latencies::new(&config),
             config,
             acl,
             cluster: None,
@@ -228,17 +237,6 @@ impl Server {
         }
     }
 
-    /// Runs an attempt where it may wait for the device. Few do at once. Nothing is held while it
-    /// waits for its turn, so whoever excludes all others, who is one, does not wait.
-    pub(crate) async fn in_turn<T>(&self, excludes: bool, attempt: impl FnOnce() -> T) -> T {
-        // Nobody closes the semaphore.
-        let _turn = match excludes {
-            true => None,
-            false => self.on_device.acquire().await.ok(),
-        };
-        tokio::task::block_in_place(attempt)
-    }
-
     /// Waits until what was written is as durable as was asked for.
     pub(crate) async fn make_durable(&self, wrote: bool) -> Result<(), Reply> {
         if wrote && self.config.fsync() == Fsync::Always {
@@ -264,7 +262,10 @@ impl Server {
     }
 
     async fn sync(&self) -> hedgerow::Result<()> {
-        self.note_logged(true, self.db().sync_async().await)
+        let began = clock::now();
+        let synced = self.db().sync_async().await;
+        self.latencies.note("aof-fsync-always", began.elapsed());
+        self.note_logged(true, synced)
     }
 
     /// Commits what commands have done, and counts the keys that they have looked up.

@@ -66,6 +66,7 @@ pub(crate) struct Config {
     tracked_keys: AtomicUsize,
     pub(crate) slow_micros: std::sync::Arc<std::sync::atomic::AtomicI64>,
     pub(crate) slow_entries: std::sync::Arc<AtomicUsize>,
+    pub(crate) sampled_millis: std::sync::Arc<AtomicU64>,
     events: ArcSwap<Vec<u8>>,
     pub(crate) replication: Settings,
 }
@@ -87,6 +88,7 @@ impl Config {
             tracked_keys: AtomicUsize::new(0),
             slow_micros: Default::default(),
             slow_entries: Default::default(),
+            sampled_millis: Default::default(),
             events: ArcSwap::default(),
             replication: Settings::default(),
         };
@@ -96,6 +98,7 @@ impl Config {
             ("acllog-max-len", "128"),
             ("appendfsync", fsync.name()),
             ("client-query-buffer-limit", "1073741824"),
+            ("latency-monitor-threshold", "0"),
             ("maxclients", &clients_max),
             ("notify-keyspace-events", ""),
             ("proto-max-bulk-len", "67108864"),
@@ -242,6 +245,9 @@ impl Config {
             "slowlog-max-len" => self
                 .slow_entries
                 .store(number()? as usize, Ordering::Relaxed),
+            "latency-monitor-threshold" => {
+                self.sampled_millis.store(number()?, Ordering::Relaxed);
+            }
             "tracking-table-max-keys" => self
                 .tracked_keys
                 .store(number()? as usize, Ordering::Relaxed),

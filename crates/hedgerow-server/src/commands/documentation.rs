@@ -27,6 +27,10 @@ const IN_EFFECT: &[(&str, &str)] = &[
         "masteruser",
         "The user for the primary; empty for `default`.",
     ),
+    (
+        "latency-monitor-threshold",
+        "The milliseconds from which LATENCY has samples of an event; 0 for none.",
+    ),
     ("maxclients", "The most clients at once."),
     (
         "min-replicas-max-lag",

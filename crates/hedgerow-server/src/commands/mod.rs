@@ -17,7 +17,7 @@ mod hash_expiry;
 mod hashes;
 mod hyperloglog;
 mod keys;
-mod latency;
+pub(crate) mod latency;
 mod list_ends;
 mod lists;
 mod lookup;

@@ -16,7 +16,6 @@ pub(super) const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("hash-max-ziplist-value", "64"),
     ("hll-sparse-max-bytes", "3000"),
     ("hz", "10"),
-    ("latency-monitor-threshold", "0"),
     ("latency-tracking", "yes"),
     ("lazyfree-lazy-user-del", "yes"),
     ("list-compress-depth", "0"),

@@ -425,7 +425,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     row(("lolwut", -1), READ | FAST, Keys::None, Run::Session(administration::lolwut),
         "Tells the version."),
     row(("latency", -2), ADMIN | HAS_SUBCOMMANDS, Keys::None, Run::Session(latency::latency),
-        "Tells how long commands take, by HISTOGRAM; other events have no samples."),
+        "Tells how long commands take, and has samples of what took long."),
     row(("dbsize", 1), READ | ALL_KEYS, Keys::None, Run::Data(scan::dbsize),
         "Returns the number of keys by one read."),
     row(("memory", -2), READ | HAS_SUBCOMMANDS, Keys::Range(2, 2, 1), Run::Data(keys::memory),

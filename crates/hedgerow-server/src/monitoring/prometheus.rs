@@ -126,11 +126,7 @@ fn of_commands(server: &Server, samples: &mut Samples) {
         samples.one(name, command, counters.failed.load(Ordering::Relaxed));
     }
     let name = "hedgerow_server_command_duration_seconds";
-    samples.head(
-        name,
-        "histogram",
-        "Seconds that calls of a command took, without waiting.",
-    );
+    samples.head(name, "histogram", "Seconds that calls of a command took.");
     for (command, counters) in &called {
         let mut count = 0;
         for (bucket, micros) in counters.durations.iter().zip(DURATION_MICROS) {

@@ -36,9 +36,9 @@ pub(crate) use meta::{Ends, Id, Kind, LIST_MIDDLE, Meta, Scores, Text};
 pub(crate) use room::{First, Room};
 pub(crate) use sizes::{Sizes, WANTED_MAX};
 pub(crate) use stop::Stop;
-pub(crate) use stripes::Stripes;
+pub(crate) use stripes::{Held, Stripes};
 pub(crate) use times::{Due, due, time_of};
-pub(crate) use txn::{Held, Mode, Txn, Wanted};
+pub(crate) use txn::{Mode, Txn, Wanted};
 
 use crate::resp::Reply;
 

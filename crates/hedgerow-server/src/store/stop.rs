@@ -1,5 +1,7 @@
 //! A command stops without a reply: for an error, or for what must happen before it runs again.
 
+use hedgerow::ErrorKind;
+
 /// The reasons why a command has no reply yet, or an error.
 #[derive(Debug)]
 pub(crate) enum Stop {
@@ -9,7 +11,8 @@ pub(crate) enum Stop {
     Engine(hedgerow::Error),
     /// Keys must be read from the device first.
     Read,
-    /// The command walks over many elements, so it has to run where waiting is allowed.
+    /// The command walks over many elements, or over some that are not in memory, so it has to run
+    /// where waiting is allowed.
     Device,
     /// The command reads several entries, so it needs a snapshot.
     Snapshot,
@@ -25,7 +28,11 @@ pub(crate) enum Stop {
 
 impl From<hedgerow::Error> for Stop {
     fn from(error: hedgerow::Error) -> Stop {
-        Stop::Engine(error)
+        match error.kind() {
+            // A scan that may not read has come to a page that is not in memory.
+            ErrorKind::WouldBlock => Stop::Device,
+            _ => Stop::Engine(error),
+        }
     }
 }
 

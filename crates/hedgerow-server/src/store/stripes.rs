@@ -19,9 +19,17 @@ const WAIT: Duration = Duration::from_micros(200);
 
 pub(crate) struct Stripes(Vec<Mutex<()>>);
 
-/// The stripes that are held.
-pub(crate) struct Held<'a> {
+/// The guards of some stripes.
+pub(crate) struct Guards<'a> {
     _guards: Vec<MutexGuard<'a, ()>>,
+}
+
+/// The stripes that an attempt holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// These, in order.
+    Some(Vec<usize>),
+    All,
 }
 
 impl Stripes {
@@ -35,12 +43,12 @@ impl Stripes {
     }
 
     /// Takes these stripes, which are sorted here; `None` if one is taken.
-    pub(crate) fn try_hold(&self, stripes: &mut Vec<usize>) -> Option<Held<'_>> {
+    pub(crate) fn try_hold(&self, stripes: &mut Vec<usize>) -> Option<Guards<'_>> {
         self.hold(stripes, Mutex::try_lock)
     }
 
     /// The same; waits a little for each.
-    pub(crate) fn hold_soon(&self, stripes: &mut Vec<usize>) -> Option<Held<'_>> {
+    pub(crate) fn hold_soon(&self, stripes: &mut Vec<usize>) -> Option<Guards<'_>> {
         self.hold(stripes, |stripe| stripe.try_lock_for(WAIT))
     }
 
@@ -48,11 +56,11 @@ impl Stripes {
         &'a self,
         stripes: &mut Vec<usize>,
         take: impl Fn(&'a Mutex<()>) -> Option<MutexGuard<'a, ()>>,
-    ) -> Option<Held<'a>> {
+    ) -> Option<Guards<'a>> {
         stripes.sort_unstable();
         stripes.dedup();
         let guards = stripes.iter().map(|stripe| take(&self.0[*stripe]));
-        Some(Held {
+        Some(Guards {
             _guards: guards.collect::<Option<_>>()?,
         })
     }
@@ -65,9 +73,9 @@ impl Stripes {
     }
 
     /// Takes all stripes; `None` if one is taken.
-    pub(crate) fn try_hold_all(&self) -> Option<Held<'_>> {
+    pub(crate) fn try_hold_all(&self) -> Option<Guards<'_>> {
         let guards = self.0.iter().map(Mutex::try_lock);
-        Some(Held {
+        Some(Guards {
             _guards: guards.collect::<Option<_>>()?,
         })
     }

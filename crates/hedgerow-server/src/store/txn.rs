@@ -20,6 +20,7 @@ use super::entry::Entry;
 use super::last::Last;
 use super::room::{BATCH_BYTES_MAX, Room};
 use super::sizes::Sizes;
+use super::stripes::Held;
 #[cfg(feature = "lua")]
 use super::stripes::Stripes;
 use super::{Answer, Stop, together};
@@ -28,16 +29,9 @@ use crate::cluster::Cluster;
 use crate::lookups;
 use crate::pubsub::{self, Message};
 
-/// The most elements that a command walks over in memory mode: they are in a few pages.
+/// The most elements that a command walks over in memory mode: a longer walk would keep its thread
+/// from others.
 const SCANNED_IN_MEMORY_MAX: u64 = 64;
-
-/// The stripes that an attempt holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Held {
-    /// These, in order.
-    Some(Vec<usize>),
-    All,
-}
 
 /// The place from which reads are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,6 +248,12 @@ impl<'a> Txn<'a> {
         !self.batch.batch().is_empty() || self.lacks_last()
     }
 
+    /// Returns true if its commit would wait for the engine's flushes or merges.
+    pub(crate) fn is_delayed(&self) -> bool {
+        let bytes = self.batch.batch().bytes();
+        self.has_writes() && self.databases.db().delays_write(bytes)
+    }
+
     /// Counts the keys that a command has looked up, if it only reads.
     pub(crate) fn count_lookups(&mut self, only_reads: bool) {
         let [found, missed] = std::mem::take(&mut self.looking_up);
@@ -378,10 +378,13 @@ impl<'a> Txn<'a> {
         if space == Space::Meta {
             self.write_last()?;
         }
-        let scan = match self.map.get(db) {
-            Some(Some(database)) => Some(self.batch.scan(database.space(space), range)?),
-            _ => None,
-        };
+        let database = self.map.get(db).and_then(Option::as_ref);
+        let space = database.map(|it| it.space(space));
+        let scan = space.map(|space| match self.mode {
+            Mode::Memory => self.batch.scan_if_cached(space, range),
+            Mode::Device => self.batch.scan(space, range),
+        });
+        let scan = scan.transpose()?;
         Ok(scan.into_iter().flatten().map(|item| Ok(item?)))
     }
 

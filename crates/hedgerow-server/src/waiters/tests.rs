@@ -1,29 +1,15 @@
-use std::path::PathBuf;
-
-use hedgerow::Db;
 use hedgerow_io::Environment;
 use hedgerow_io::sim::{Fault, OpClass, SimStorage};
 
 use super::*;
-use crate::acl::Acl;
-use crate::commands::config::{Config, Fsync};
+use crate::commands::config::Fsync;
 use crate::commands::find;
 use crate::commands::info::persistence;
 use crate::execute::{Call, Caller, Outcome};
 use crate::server::Server;
 
 fn server_on(disk: &SimStorage) -> Server {
-    let builder = Db::builder("/db").environment(Environment::simulated(disk, 1));
-    let db = builder.clone().open().unwrap();
-    let config = Config::new(Fsync::Always, "", 10);
-    let acl = Acl::open("", None).unwrap();
-    Server::new(
-        &db,
-        (PathBuf::from("/db"), builder),
-        (0, 64 << 20),
-        (config, acl),
-    )
-    .unwrap()
+    crate::testing::server_on(Environment::simulated(disk, 1), Fsync::Always).unwrap()
 }
 
 async fn push(server: &Server, element: &[u8]) -> Outcome {

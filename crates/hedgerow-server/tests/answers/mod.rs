@@ -166,7 +166,7 @@ fn latency_tells_how_long_commands_take() {
             "GRAPH command",
             "-ERR No samples available for event 'command'",
         ),
-        ("DOCTOR", "I'm sorry, Dave"),
+        ("DOCTOR", "CONFIG SET latency-monitor-threshold"),
         ("HELP", "HISTOGRAM"),
         ("GRAPH", "wrong number of arguments for 'latency|graph'"),
         ("NONE", "unknown subcommand 'NONE'"),
@@ -174,6 +174,15 @@ fn latency_tells_how_long_commands_take() {
         let found = client.call(&format!("LATENCY {call}")).to_string();
         assert!(found.contains(expected), "{call}: {found}");
     }
+    // Three million steps take a millisecond at least.
+    client.call("CONFIG SET latency-monitor-threshold 1");
+    client.call_words(&["EVAL", "for i = 1, 3000000 do end", "0"]);
+    let latest = client.call("LATENCY LATEST");
+    let is_command = |it: &&Value| parts(it)[0] == bulk("command");
+    let event = parts(&latest).iter().find(is_command);
+    assert!(event.is_some(), "{latest}");
+    assert!(!parts(&client.call("LATENCY HISTORY command")).is_empty());
+    assert_eq!(client.call("LATENCY RESET command"), int(1));
     served.end();
 }
 
