@@ -12,7 +12,7 @@ use super::wire::Wire;
 use crate::clock;
 use crate::commands::config::Fsync;
 use crate::server::Server;
-use crate::store::{Effects, MAP, SERVER, generation_of};
+use crate::store::{Effects, FORMAT, MAP, SERVER, generation_of};
 use crate::watches::borrowed;
 
 /// Everything applied is durable after this time.
@@ -101,7 +101,7 @@ impl<'a> Changed<'a> {
         match change {
             CommitChange::Put { keyspace, key, .. } | CommitChange::Delete { keyspace, key } => {
                 if keyspace == SERVER {
-                    self.map |= key == MAP;
+                    self.map |= key == MAP || key == FORMAT;
                     self.libraries |= is_library(key);
                 } else if self.has_listeners
                     && let Some(('m', generation)) = generation_of(keyspace)

@@ -11,7 +11,7 @@ use hedgerow::Durability;
 use hedgerow::{Db, Error, ErrorKind, Keyspace, Layout, Result};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{Answer, Stop};
+use super::{Answer, Stop, format};
 use crate::clock;
 
 /// The keyspace of what all databases share.
@@ -104,6 +104,8 @@ pub(crate) enum Found {
 impl Databases {
     pub(crate) fn open(db: &Db, found: Found) -> Result<Databases> {
         let server = db.keyspace(SERVER, Layout::sorted().merge_operator(OPERATOR))?;
+        // A replica has the commits of its primary, and none of its own.
+        format::check(&server, found != Found::OfReplica)?;
         let seed = match server.get(SEED)? {
             Some(stored) => number(&stored)?,
             None => {
@@ -250,6 +252,7 @@ impl Databases {
 
     /// Takes over what another server has written: the map and the bound of versions.
     pub(crate) fn reload(&self) -> Result<()> {
+        format::check(&self.server, false)?;
         let mut change = self.change();
         let generations = stored_map(&self.server)?.unwrap_or_default();
         let before = self.map();
@@ -454,7 +457,7 @@ fn remove_unused(db: &Db, used: &[Option<u64>]) -> Result<()> {
     Ok(())
 }
 
-fn number(bytes: &[u8]) -> Result<u64> {
+pub(super) fn number(bytes: &[u8]) -> Result<u64> {
     let number = bytes.try_into().map(u64::from_be_bytes);
     number.map_err(|_| {
         let found = bytes.len();

@@ -3,6 +3,7 @@
 //! | keyspace | key | value |
 //! |---|---|---|
 //! | `server` | a name | the map of databases, the bound of versions, the seed of hashes |
+//! | `server` | `format` | the version of all this |
 //! | `server` | `n` and a generation | the number of keys of a database, by `add_i64` |
 //! | `m<g>` | hash(4) . key | [`Meta`]: type, expiry, then the string, or version and counts |
 //! | `e<g>` | version(8) . hash(4) . field | fields of hashes, members of sets and sorted sets |
@@ -16,6 +17,7 @@
 mod databases;
 mod effects;
 mod entry;
+mod format;
 mod groups;
 mod last;
 mod meta;
@@ -31,6 +33,7 @@ pub(crate) use databases::LIBRARY;
 pub(crate) use databases::{DATABASES, Databases, Found, MAP, SERVER, Space, generation_of};
 pub(crate) use effects::{Effects, Event};
 pub(crate) use entry::{Entry, elements};
+pub(crate) use format::KEY as FORMAT;
 pub(crate) use groups::{Consumer, Group, Pending};
 pub(crate) use meta::{Ends, Id, Kind, LIST_MIDDLE, Meta, Scores, Text};
 pub(crate) use room::{First, Room};
