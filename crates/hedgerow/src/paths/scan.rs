@@ -28,7 +28,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::base::entry::{Flags, Kind, SeqNo};
+use crate::base::entry::{Flags, Kind, SeqNo, Tag};
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Expiry;
 use crate::base::page::{PageId, PrefetchList, read_together};
@@ -399,7 +399,24 @@ impl Cursor {
             At::BehindOperands => {}
             At::BeforeKey => self.merged.seek(&self.key, SeqNo::MAX)?,
         }
-        self.settle_forward(true)
+        Ok(self.is_at_next_value() || self.settle_forward(true)?)
+    }
+
+    /// The common case of `settle_forward`: the entry here is a value of another key.
+    #[inline]
+    fn is_at_next_value(&mut self) -> bool {
+        let Some(entry) = self.merged.entry() else {
+            return false;
+        };
+        let is_plain = entry.tag == Tag::PUT && entry.seqno <= self.view.seqno;
+        if !is_plain || is_same_key(entry.key, &self.key) {
+            return false;
+        }
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        self.leave();
+        self.at = At::OnKey;
+        true
     }
 
     /// Moves to the key before. Returns true if there is one. Returns false at once if the cursor
@@ -502,11 +519,17 @@ impl Cursor {
     }
 
     /// Clears the position until an entry is found.
+    #[inline(always)]
     fn leave(&mut self) {
         self.at = At::Nowhere;
-        self.value = CursorValue::Here;
         self.expires = None;
-        self.long_value.take();
+        // Values of their own are rare, and to drop what is not there costs instructions, too.
+        if !matches!(self.value, CursorValue::Here) {
+            self.value = CursorValue::Here;
+        }
+        if self.long_value.get().is_some() {
+            self.long_value.take();
+        }
     }
 
     /// Moves forward to the newest visible version of the next key that has a value. With
