@@ -8,13 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use admission::is_of_http;
+
 use crate::buffers::Counted;
 use crate::client::lock;
 use crate::clock;
-use crate::commands::{
-    ADMIN, ALL_KEYS, Args, BLOCKING, Command, NO_AUTH, NO_MULTI, PUBSUB, Run, Special, WRITE, find,
-    find_again, index_of,
-};
+use crate::commands::{ALL_KEYS, Args, BLOCKING, Command, Run, Special, WRITE, find};
 use crate::exclusion::Excluding;
 use crate::execute::{Call, Caller};
 use crate::resp::{Limits, Parser, Reply, Request, error};
@@ -23,6 +22,10 @@ use crate::session::{Queued, Replies, Session};
 use crate::store::Effects;
 use crate::stream::{READ_BYTES, Stream};
 
+/// The commands behind whose reply a client expects no message of a channel that it has left.
+const ENDS_SUBSCRIPTIONS: [&str; 4] = ["unsubscribe", "punsubscribe", "sunsubscribe", "reset"];
+/// The memory of a queued command beside its arguments.
+const QUEUED_BYTES: usize = 64;
 /// The commands that are run together.
 const CALLS_MAX: usize = 128;
 /// The bytes of replies above which they are written before more commands are run.
@@ -157,12 +160,14 @@ impl Connection {
                 return Ok(());
             }
             self.held = 0;
+            // A command that waited has read more.
+            let has_more = !self.input.is_empty();
             self.keep_rest(input);
             self.count(0)?;
             if self.input.len() > self.session.server.config.query_bytes_max() {
                 self.session.ends = true;
             }
-            if requests.len() < count_max || self.session.ends {
+            if requests.len() < count_max && !has_more || self.session.ends {
                 return Ok(());
             }
         }
@@ -184,11 +189,12 @@ impl Connection {
             .await
     }
 
-    /// Keeps what is not a whole request yet.
+    /// Keeps what is not a whole request yet, before what was read meanwhile.
     fn keep_rest(&mut self, mut input: Vec<u8>) {
         let parsed = self.parser.parsed();
         if parsed < input.len() {
             input.drain(..parsed);
+            input.append(&mut self.input);
             self.input = input;
         }
     }
@@ -211,6 +217,11 @@ impl Connection {
                 let pause = &self.session.server.pause;
                 pause.wait(&client, || self.is_paused(args)).await;
             }
+            if is_of_http(args[0]) {
+                self.run_calls(stream, &mut calls).await?;
+                self.session.ends = true;
+                break;
+            }
             let command = self.admit(args);
             let runs_together = |it: &'static Command| {
                 it.is_data() && self.session.queue.is_none() && !it.has(BLOCKING)
@@ -230,18 +241,7 @@ impl Connection {
                 }
                 other => {
                     self.run_calls(stream, &mut calls).await?;
-                    let reply = match other {
-                        Ok(command) => {
-                            // On the heap, so that there is less of it for commands of data.
-                            let reply = Box::pin(self.run_alone(stream, command, args)).await?;
-                            if command.name != "client" && self.session.queue.is_none() {
-                                self.session.set_caching(false);
-                            }
-                            reply
-                        }
-                        Err(reply) => reply,
-                    };
-                    self.send(stream, &[reply]).await?;
+                    self.answer(stream, other, args).await?;
                 }
             }
             if self.output.len() > REPLY_BYTES_MAX {
@@ -250,6 +250,32 @@ impl Connection {
             }
         }
         self.run_calls(stream, &mut calls).await
+    }
+
+    /// Runs a command that is not run together with others, and adds its reply to the output.
+    async fn answer(
+        &mut self,
+        stream: &mut Stream,
+        command: Result<&'static Command, Reply>,
+        args: Args<'_>,
+    ) -> io::Result<()> {
+        let reply = match command {
+            Ok(command) => {
+                // On the heap, so that there is less of it for commands of data.
+                let reply = Box::pin(self.run_alone(stream, command, args)).await?;
+                if command.name != "client" && self.session.queue.is_none() {
+                    self.session.set_caching(false);
+                }
+                if ENDS_SUBSCRIPTIONS.contains(&command.name) {
+                    // Messages of before are not told behind the reply.
+                    let mut messages = self.session.client.take_outbox();
+                    self.output.append(&mut messages);
+                }
+                reply
+            }
+            Err(reply) => reply,
+        };
+        self.send(stream, &[reply]).await
     }
 
     /// Returns true if a request has to wait for the end of a pause.
@@ -286,38 +312,6 @@ impl Connection {
             Replies::SkipNext => self.session.replies = Replies::SkipThis,
             Replies::SkipThis => self.session.replies = Replies::On,
         }
-    }
-
-    /// The command of a request, if the client may run it now.
-    fn admit(&mut self, args: Args<'_>) -> Result<&'static Command, Reply> {
-        let session = &mut self.session;
-        let last = session.client.last_command.load(Ordering::Relaxed);
-        let command = find_again(last, args[0]).ok_or_else(|| unknown(args));
-        let checked = command.and_then(|command| {
-            check(session, command, args)?;
-            Ok(command)
-        });
-        match &checked {
-            Ok(command) => {
-                let client = &session.client;
-                client
-                    .last_command
-                    .store(index_of(command), Ordering::Relaxed);
-                if let (true, Some(word)) = (command.has_subcommands(), args.get(1)) {
-                    let word = String::from_utf8_lossy(word).to_lowercase();
-                    *lock(&client.last_subcommand) = word;
-                }
-                let server = &session.server;
-                if server.clients.monitors.load(Ordering::Relaxed) > 0 && !command.has(ADMIN) {
-                    server.clients.monitor(session.db, &client.address, args);
-                }
-            }
-            Err(reply) => {
-                session.queue_failed |= session.queue.is_some();
-                session.server.note_error(reply);
-            }
-        }
-        checked
     }
 
     fn caller(&self) -> Caller<'_> {
@@ -373,7 +367,8 @@ impl Connection {
             Run::Connection(Special::Exec | Special::Discard | Special::Multi | Special::Watch)
         ) || matches!(command.name, "reset" | "quit");
         if let (Some(queue), false) = (&mut self.session.queue, ends_queue) {
-            self.session.queued_bytes += args.iter().map(|it| it.len() + 32).sum::<usize>();
+            self.session.queued_bytes +=
+                args.iter().map(|it| it.len() + 32).sum::<usize>() + QUEUED_BYTES;
             let args = args.iter().map(|it| it.to_vec()).collect();
             queue.push(Queued { command, args });
             self.session
@@ -445,55 +440,7 @@ impl Connection {
     }
 }
 
-fn unknown(args: Args<'_>) -> Reply {
-    let name = String::from_utf8_lossy(&args[0][..args[0].len().min(128)]).into_owned();
-    let mut begin = String::new();
-    for arg in &args[1..] {
-        if begin.len() > 128 {
-            break;
-        }
-        begin += &format!("'{}' ", String::from_utf8_lossy(&arg[..arg.len().min(128)]));
-    }
-    error(format!(
-        "ERR unknown command '{name}', with args beginning with: {begin}"
-    ))
-}
-
-/// Checks that a client may run a command now.
-fn check(session: &mut Session, command: &Command, args: Args<'_>) -> Result<(), Reply> {
-    if !command.takes(args.len()) {
-        return Err(error(format!(
-            "ERR wrong number of arguments for '{}' command",
-            command.name
-        )));
-    }
-    if !session.is_authenticated && !command.has(NO_AUTH) {
-        return Err(error("NOAUTH Authentication required."));
-    }
-    if !command.has(NO_AUTH) {
-        session.allow(command, args, session.context())?;
-        session.server.allow_by_role(command)?;
-    }
-    if let Some(cluster) = &session.server.cluster {
-        let access = session.access;
-        // It counts for one command.
-        session.access.insists = false;
-        cluster.check(access, command, args).map_err(error)?;
-    }
-    if session.queue.is_some() && command.has(NO_MULTI) {
-        return Err(error("ERR Command not allowed inside a transaction"));
-    }
-    let is_always = || ["ping", "quit", "reset"].contains(&command.name);
-    if session.is_subscribed() && !session.resp3 && !command.has(PUBSUB) && !is_always() {
-        return Err(error(format!(
-            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
-             are allowed in this context",
-            command.name
-        )));
-    }
-    Ok(())
-}
-
+mod admission;
 mod replicas;
 mod special;
 mod transaction;

@@ -10,6 +10,7 @@ mod linearizable;
 mod lists;
 mod noise;
 mod operations;
+mod parts;
 mod pause;
 mod replicas;
 mod replies;

@@ -77,6 +77,8 @@ pub struct ProtocolError(pub String);
 pub struct Parser {
     /// Everything before it was parsed.
     at: usize,
+    /// The beginning of the array that is not complete.
+    begin: usize,
     /// The arguments that an array still lacks; `None` between requests.
     missing: Option<usize>,
     /// The length of the argument that is being read.
@@ -96,6 +98,7 @@ impl Parser {
                 match bytes.get(self.at) {
                     None => return Ok(None),
                     Some(b'*') => {
+                        self.begin = self.at;
                         let bound = (limits.arguments, limits.are_before_login());
                         let Some(count) = self.length(bytes, bound, &MULTIBULK)? else {
                             return Ok(None);
@@ -143,12 +146,20 @@ impl Parser {
         (requests, None)
     }
 
-    /// Forgets the bytes that were parsed, so that they may be removed. Returns their number.
+    /// Forgets the bytes of whole requests, so that they are to be removed. Returns their number.
     pub fn parsed(&mut self) -> usize {
-        if self.missing.is_some() {
-            return 0;
+        let parsed = match self.missing {
+            None => self.at,
+            Some(_) => self.begin,
+        };
+        self.at -= parsed;
+        self.begin = 0;
+        if parsed > 0 {
+            for place in &mut self.arguments {
+                *place = place.start - parsed..place.end - parsed;
+            }
         }
-        std::mem::take(&mut self.at)
+        parsed
     }
 
     /// The bytes that the present argument needs behind those that are there.

@@ -131,3 +131,27 @@ fn replies_have_the_bytes_of_their_version() {
     );
     assert_eq!(bytes(true), "%1\r\n$1\r\nk\r\n*3\r\n_\r\n,1.5\r\n:-3\r\n");
 }
+
+/// A loader whose reads never ended with a request had all of its requests kept, until it was cut
+/// off.
+#[test]
+fn whole_requests_are_not_kept_for_one_that_is_not() {
+    const COUNT: usize = 100;
+    let value = "v".repeat(9_000);
+    let request = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9000\r\n{value}\r\n").into_bytes();
+    for part_bytes in [1_000, 4_001, 16_384, 20_000] {
+        let (mut parser, mut kept, mut count) = (Parser::default(), Vec::new(), 0);
+        for part in request.repeat(COUNT).chunks(part_bytes) {
+            kept.extend_from_slice(part);
+            while let Some(found) = parser.next(&kept, LIMITS).unwrap() {
+                let mut words = Vec::new();
+                found.add_words(&kept, &mut words);
+                assert_eq!(words, [b"SET", &b"k"[..], value.as_bytes()]);
+                count += 1;
+            }
+            kept.drain(..parser.parsed());
+            assert!(kept.len() < request.len(), "{} bytes are kept", kept.len());
+        }
+        assert_eq!(count, COUNT);
+    }
+}

@@ -84,6 +84,10 @@ impl Client {
         self.stream.get_mut().write_all(&request(words)).unwrap();
     }
 
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
     pub(crate) fn call(&mut self, words: &str) -> Value {
         self.send(words);
         self.receive()
@@ -165,11 +169,11 @@ impl Client {
 }
 
 /// The bytes of a request.
-fn request(words: &str) -> Vec<u8> {
+pub(crate) fn request(words: &str) -> Vec<u8> {
     request_of(&words.split(' ').collect::<Vec<_>>())
 }
 
-fn request_of(words: &[&str]) -> Vec<u8> {
+pub(crate) fn request_of(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len());
     for word in words {
         bytes += &format!("${}\r\n{word}\r\n", word.len());
