@@ -228,7 +228,8 @@ impl Clients {
     }
 
     pub(crate) fn remove(&self, client: &Client) {
-        if client.is_monitor.load(Ordering::Relaxed) {
+        // Its session does the same at its end.
+        if client.is_monitor.swap(false, Ordering::Relaxed) {
             self.monitors.fetch_sub(1, Ordering::Relaxed);
         }
         lock(&self.open).remove(&client.id);
