@@ -26,7 +26,7 @@ pub(crate) async fn make(db: &Db, dir: &Path) -> Result<()> {
     }
     rename(&new, &last)?;
     // Before the old one goes, the name of the new one is durable.
-    let parent = dir.parent().filter(|it| !it.as_os_str().is_empty());
+    let parent = last.parent().filter(|it| !it.as_os_str().is_empty());
     sync(parent.unwrap_or(Path::new(".")))?;
     remove(&old)
 }
@@ -44,8 +44,12 @@ pub(crate) fn finish(dir: &Path) -> Result<()> {
 }
 
 fn places(dir: &Path) -> [PathBuf; 3] {
+    // A name at the end: `data/` and `data/.` would have the checkpoint within the database.
+    let named = dir
+        .canonicalize()
+        .unwrap_or_else(|_| dir.components().collect());
     [".save", ".save.new", ".save.old"].map(|ending| {
-        let mut place = dir.as_os_str().to_owned();
+        let mut place = named.as_os_str().to_owned();
         place.push(ending);
         place.into()
     })

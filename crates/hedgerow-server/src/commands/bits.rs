@@ -79,7 +79,8 @@ fn range(
     let first = args.get(start).map_or(Ok(0), |it| integer(it))?;
     let last = stop.map_or(Ok(-1), |it| integer(it))?;
     let length = bytes as u64 * if in_bits { 8 } else { 1 };
-    if first < 0 && last < 0 && first > last {
+    // BITCOUNT has no bits then, BITPOS the first ones of a shorter string.
+    if is(args[0], "BITCOUNT") && first < 0 && last < 0 && first > last {
         return Ok(None);
     }
     let places = slice(first, last.max(-(length as i64)), length);

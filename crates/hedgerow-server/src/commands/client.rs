@@ -45,6 +45,7 @@ pub(super) fn reset(session: &mut Session, _args: Args<'_>) -> Reply {
     session.select(0);
     session.set_resp3(false);
     session.replies = Replies::On;
+    session.access = Default::default();
     let (user, is_open) = session.server.acl.first();
     session.set_user(user, is_open);
     lock(&session.client.names).name.clear();

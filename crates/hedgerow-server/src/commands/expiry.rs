@@ -127,7 +127,7 @@ pub(super) fn pttl(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 }
 
 pub(super) fn expiretime(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    time(txn, args, |at| at / 1_000)
+    time(txn, args, |at| at.saturating_add(500) / 1_000)
 }
 
 pub(super) fn pexpiretime(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {

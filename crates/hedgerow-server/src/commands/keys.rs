@@ -228,6 +228,17 @@ pub(super) fn memory(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     if !is(args[1], "USAGE") || args.len() < 3 {
         return Err(Stop::reply(super::wrong_subcommand(args)));
     }
+    // SAMPLES changes nothing: the number of elements is known.
+    let has_options = match &args[3..] {
+        [] => true,
+        [samples, count] => {
+            is(samples, "SAMPLES") && number::integer(count).is_some_and(|it| it >= 0)
+        }
+        _ => false,
+    };
+    if !has_options {
+        return Err(Stop::syntax());
+    }
     let entry = txn.lookup(args[2])?;
     Ok(entry.meta().map_or(Reply::Null, |meta| {
         let value = meta.value.bytes().len() as u64;

@@ -132,10 +132,10 @@ fn reply(members: impl IntoIterator<Item = Vec<u8>>) -> Reply {
 
 pub(super) fn smove(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let mut from = set(txn, args[1])?;
-    let mut to = set(txn, args[2])?;
     let Some(mut meta) = from.meta().cloned() else {
         return Ok(Reply::Integer(0));
     };
+    let mut to = set(txn, args[2])?;
     if !is_member(txn, &meta, args[3])? {
         return Ok(Reply::Integer(0));
     }

@@ -398,14 +398,14 @@ fn range(txn: &mut Txn<'_>, args: Args<'_>, reversed: bool) -> Answer<Reply> {
         }
     }
     let entry = stream(txn, args[1])?;
+    let Some(meta) = entry.meta() else {
+        return Ok(Reply::Array(Vec::new()));
+    };
     if count == 0 {
         return Ok(Reply::NullArray);
     }
     let mut room = txn.room;
-    let found = match entry.meta() {
-        None => Vec::new(),
-        Some(meta) => items(txn, meta, (from, to), (count, reversed), &mut room)?,
-    };
+    let found = items(txn, meta, (from, to), (count, reversed), &mut room)?;
     Ok(Reply::Array(found.into_iter().map(item_reply).collect()))
 }
 

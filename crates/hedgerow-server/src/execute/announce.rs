@@ -1,6 +1,7 @@
 //! Telling everybody of committed changes: listeners, and those who wait for keys, whose commands
 //! run then.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use super::{Call, Caller, Outcome};
@@ -8,6 +9,9 @@ use crate::pubsub::{Kind, Message};
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::store::Effects;
+
+/// The keys behind which other connections have their turn.
+const KEYS_IN_TURN: usize = 64;
 
 impl Server {
     /// Tells everybody of committed changes: listeners, and those who wait for keys. What those
@@ -38,11 +42,21 @@ impl Server {
             if effects.ready.is_empty() || self.waiters.count() == 0 {
                 return;
             }
-            let key = effects.ready.remove(0);
-            for waiter in self.waiters.of(&key) {
-                if let Some(served) = self.serve(&waiter).await {
-                    // An element that was moved to another key is for those who wait there.
-                    effects.append(served.effects);
+            let mut served_keys = HashSet::new();
+            for key in std::mem::take(&mut effects.ready) {
+                let waiters = self.waiters.of(&key);
+                // Whoever waits was asked once for all changes of the key.
+                if !served_keys.insert(key) {
+                    continue;
+                }
+                for waiter in waiters {
+                    if let Some(served) = self.serve(&waiter).await {
+                        // An element that was moved to another key is for those who wait there.
+                        effects.append(served.effects);
+                    }
+                }
+                if served_keys.len() % KEYS_IN_TURN == 0 {
+                    tokio::task::yield_now().await;
                 }
             }
         }

@@ -186,6 +186,10 @@ impl Txn<'_> {
         self.sizes[entry.db] -= 1;
         entry.stored = None;
         self.touch(entry);
+        if meta.kind == Kind::Stream {
+            // Who reads it as a member of a group learns that it is gone.
+            self.ready(entry);
+        }
         Ok(Some(meta))
     }
 

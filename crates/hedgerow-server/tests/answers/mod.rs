@@ -316,3 +316,71 @@ fn getex_looks_at_the_time_behind_the_key() {
     assert_eq!(client.call("TTL k"), int(-1));
     served.end();
 }
+
+#[test]
+fn small_answers_are_those_of_redis() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    for call in ["SET b a", "SET text x PXAT 4102444800600"] {
+        assert_eq!(client.call(call), Value::status("OK"));
+    }
+    for (call, expected) in [
+        ("SMOVE none b member", ":0"),
+        ("BITPOS b 1 -2 -10", ":1"),
+        ("BITCOUNT b -2 -10", ":0"),
+        ("EXPIRETIME text", ":4102444801"),
+        ("XRANGE none - + COUNT 0", "[]"),
+        (
+            "XGROUP CREATE new group - MKSTREAM",
+            "-ERR Invalid stream ID",
+        ),
+        ("EXISTS new", ":0"),
+        ("MEMORY USAGE b OTHER", "-ERR syntax error"),
+    ] {
+        let found = client.call(call).to_string();
+        assert!(found.starts_with(expected), "{call}: {found}");
+    }
+    assert!(matches!(
+        client.call("MEMORY USAGE b SAMPLES 5"),
+        Value::Integer(1..)
+    ));
+    served.end();
+}
+
+/// Whoever reads a stream as a member of a group learns that it has another name.
+#[test]
+fn a_reader_of_a_group_does_not_wait_for_a_stream_that_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut client, mut other) = (served.client(), served.client());
+    other.call("XGROUP CREATE stream group $ MKSTREAM");
+    client.send("XREADGROUP GROUP group reader BLOCK 0 STREAMS stream >");
+    while !other
+        .call("INFO clients")
+        .to_string()
+        .contains("blocked_clients:1\r\n")
+    {}
+    assert_eq!(other.call("RENAME stream renamed"), Value::status("OK"));
+    client.waits_at_most(60);
+    let reply = client.receive();
+    assert!(
+        matches!(&reply, Value::Error(text) if text.contains("UNBLOCKED") || text.contains("NOGROUP")),
+        "{reply}"
+    );
+    served.end();
+}
+
+/// A directory that ends with a slash has its checkpoint beside it, too.
+#[test]
+fn a_checkpoint_lies_beside_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("data");
+    let served = Served::begin(&place.join(""));
+    let mut client = served.client();
+    client.call("SET key value");
+    assert_eq!(client.call("SAVE"), Value::status("OK"));
+    served.end();
+    assert!(dir.path().join("data.save").is_dir());
+    assert!(!place.join(".save").exists());
+}
