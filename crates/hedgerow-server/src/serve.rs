@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use crate::acl::Acl;
 use crate::clock;
 use crate::cluster::Cluster;
-use crate::commands::config::{Config, Fsync};
+use crate::commands::config::{Config, Fsync, clients_possible};
 use crate::commands::redirect_waiters;
 use crate::server::Server;
 use crate::stream::Stream;
@@ -223,7 +223,8 @@ async fn listen(
 
 /// The parameters at the beginning.
 fn configured(options: &Options, port: u16) -> Config {
-    let config = Config::new(options.fsync, &options.password, options.clients_max);
+    let clients_max = options.clients_max.min(clients_possible());
+    let config = Config::new(options.fsync, &options.password, clients_max);
     config.tell("port", port.to_string());
     config.tell("bind", options.bind.to_string());
     config.tell("dir", options.dir.display().to_string());

@@ -31,6 +31,7 @@ mod write;
 
 pub use clock::OsClock;
 pub use memory::{give_back_freed_memory, limit_arenas};
+pub use open_files::open_files_for_others;
 pub use segment::SegmentMode;
 pub use spawn::OsSpawn;
 

@@ -16,6 +16,8 @@ use super::system;
 
 /// The open files take one part in `SHARE` of the process's limit. The rest is for other uses.
 const SHARE: u64 = 2;
+/// The files of tables that a large database has open.
+const USUAL: u64 = 4096;
 /// With a lower limit, a merge of many runs would close the files that it reads next.
 const LIMIT_MIN: usize = 64;
 
@@ -29,6 +31,12 @@ pub(super) struct OpenFiles {
     count: AtomicUsize,
     /// The open files in the order of the sweep. Some of them are gone.
     clock: Mutex<VecDeque<Weak<Handle>>>,
+}
+
+/// The files that the process may open beside those of databases, if that has a limit. Databases
+/// have half of the limit; of a large one they rarely need more than a part.
+pub fn open_files_for_others() -> Option<u64> {
+    system::open_files_max().map(|most| most - (most / SHARE).min(USUAL))
 }
 
 /// A file that is opened on demand.

@@ -52,6 +52,9 @@ const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
 /// The largest value of the engine.
 const ARGUMENT_BYTES_MAX: usize = 64 << 20;
 
+/// The open files beside those of tables and clients: the log, the manifest, what listens.
+const OTHER_FILES: u64 = 64;
+
 const NO_INTEGER: &str = "argument couldn't be parsed into an integer";
 
 /// The parameters of a running server.
@@ -92,14 +95,12 @@ impl Config {
             events: ArcSwap::default(),
             replication: Settings::default(),
         };
-        let clients_max = clients_max.to_string();
         for (name, value) in [
             ("acl-pubsub-default", "resetchannels"),
             ("acllog-max-len", "128"),
             ("appendfsync", fsync.name()),
             ("client-query-buffer-limit", "1073741824"),
             ("latency-monitor-threshold", "0"),
-            ("maxclients", &clients_max),
             ("notify-keyspace-events", ""),
             ("proto-max-bulk-len", "67108864"),
             ("slowlog-log-slower-than", "10000"),
@@ -114,6 +115,8 @@ impl Config {
         for (name, value) in SETTINGS {
             let _ = config.set(name, value);
         }
+        config.clients_max.store(clients_max, Ordering::Relaxed);
+        config.tell("maxclients", clients_max.to_string());
         config.tell("requirepass", password.to_owned());
         config
     }
@@ -224,9 +227,7 @@ impl Config {
             "acllog-max-len" => drop(number()?),
             "timeout" => self.timeout.store(number()?, Ordering::Relaxed),
             "tcp-keepalive" => self.set_keepalive(number()?)?,
-            "maxclients" => self
-                .clients_max
-                .store(number()? as usize, Ordering::Relaxed),
+            "maxclients" => self.set_clients_max(number()?)?,
             "client-query-buffer-limit" => {
                 text = set_bytes(&self.query_bytes, value, (i64::MAX as usize, ""))?;
             }
@@ -275,6 +276,17 @@ impl Config {
         }
     }
 
+    fn set_clients_max(&self, wanted: u64) -> Result<(), String> {
+        let possible = clients_possible();
+        match usize::try_from(wanted) {
+            Ok(wanted) if wanted <= possible => {
+                self.clients_max.store(wanted, Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Err(format!("the limit on open files allows {possible} clients")),
+        }
+    }
+
     fn set_keepalive(&self, seconds: u64) -> Result<(), String> {
         if seconds > KEEPALIVE_SECONDS_MAX {
             return Err("argument must be between 0 and 32767 inclusive".to_owned());
@@ -304,6 +316,14 @@ impl Config {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect()
     }
+}
+
+/// The clients that can be connected at once by the process's limit on open files.
+pub(crate) fn clients_possible() -> usize {
+    let files = hedgerow_io::os::open_files_for_others();
+    files.map_or(usize::MAX, |it| {
+        it.saturating_sub(OTHER_FILES).max(1) as usize
+    })
 }
 
 /// Checks the value of a parameter that has one.
