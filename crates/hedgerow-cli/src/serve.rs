@@ -145,6 +145,7 @@ fn tls(arguments: &Arguments) -> Option<Tls> {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    check_files(arguments)?;
     let mut options = Options::new(&arguments.db);
     options.port = arguments.port;
     options.bind = arguments.bind;
@@ -177,6 +178,24 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         output.object(&json!({ "ready": address.to_string() }));
     })?;
     Ok(())
+}
+
+/// Checks that the files that the command line names are there.
+///
+/// # Errors
+/// `NotFound`.
+fn check_files(arguments: &Arguments) -> Result<(), Failure> {
+    let files = [
+        &arguments.tls_cert_file,
+        &arguments.tls_key_file,
+        &arguments.tls_ca_cert_file,
+        &arguments.acl_file,
+        &arguments.cluster_map,
+    ];
+    files.into_iter().flatten().try_for_each(|file| {
+        let found = std::fs::metadata(file).map(drop);
+        found.map_err(|error| Failure::io("read", file, &error))
+    })
 }
 
 fn password(variable: &str) -> Result<String, Failure> {

@@ -70,6 +70,8 @@ fn whatever_is_named_and_does_not_exist_is_not_found() {
         "bench readrandom --db db --keyspace none",
         "bench --report page --from none",
         "shell --db db none",
+        "serve --db db --port 0 --acl-file none",
+        "serve --db db --port 0 --cluster-map none --cluster-node one",
         "tour none",
         "advise --db none",
     ];

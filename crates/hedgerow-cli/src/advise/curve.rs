@@ -57,7 +57,7 @@ pub(super) fn curve(
 pub(super) fn print_curve(curve: &[Point], budget: u64, output: &mut Output) {
     output.heading(
         "Cost against memory",
-        "(the best design at each budget; `>` is --memory-budget)",
+        "(the best design at each budget; `>` is --memory-budget; saved: against the line above, for each GiB more)",
     );
     output.line(format_args!(
         "  {:>10} {:>10} {:>12} {:>12} {:>8}  tree",

@@ -298,7 +298,7 @@ fn print_workload(
     output: &mut Output,
 ) {
     output.line(format_args!(
-        "{} of {} + {} bytes, {}",
+        "{} entries of {} + {} bytes, {}",
         count(workload.entries as u64),
         workload.key_bytes.round(),
         workload.value_bytes.round(),

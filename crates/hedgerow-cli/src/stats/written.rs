@@ -88,9 +88,13 @@ impl Written {
     }
 
     pub(crate) fn lines(&self) -> [String; 2] {
+        let and_loads = match self.load_bytes {
+            0 => "",
+            _ => " and bulk loads",
+        };
         [
             format!(
-                "{} wrote {} for {} of keys and values",
+                "{}{and_loads} wrote {} for {} of keys and values",
                 counted(self.flushes, "flush"),
                 bytes(self.flush_bytes + self.load_bytes),
                 bytes(self.raw_bytes)
