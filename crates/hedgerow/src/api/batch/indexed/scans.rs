@@ -18,7 +18,7 @@ impl IndexedBatch {
     /// Scans the keys of a range with their values, from both ends.
     ///
     /// # Errors
-    /// As [`Snapshot::scan`].
+    /// As [`Snapshot::scan`](crate::Snapshot::scan).
     pub fn scan<K: AsRef<[u8]>>(
         &mut self,
         keyspace: &Keyspace,
@@ -48,7 +48,7 @@ impl IndexedBatch {
     /// Scans all keys with their values, from both ends.
     ///
     /// # Errors
-    /// As [`Snapshot::scan`].
+    /// As [`Snapshot::scan`](crate::Snapshot::scan).
     pub fn scan_all(&mut self, keyspace: &Keyspace) -> Result<Scan> {
         self.scan::<&[u8]>(keyspace, ..)
     }
@@ -56,7 +56,7 @@ impl IndexedBatch {
     /// Scans the keys with a prefix and their values, from both ends.
     ///
     /// # Errors
-    /// As [`Snapshot::scan_prefix`].
+    /// As [`Snapshot::scan_prefix`](crate::Snapshot::scan_prefix).
     pub fn scan_prefix(&mut self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Result<Scan> {
         let extent = Extent::of_prefix(&*keyspace.cell().facts.order, prefix.as_ref())?;
         Ok(Scan::new(
@@ -68,7 +68,7 @@ impl IndexedBatch {
     /// Scans all keys with their values, in the order in which they are stored.
     ///
     /// # Errors
-    /// As [`Snapshot::scan_unordered`].
+    /// As [`Snapshot::scan_unordered`](crate::Snapshot::scan_unordered).
     pub fn scan_unordered(&mut self, keyspace: &Keyspace) -> Result<UnorderedScan> {
         UnorderedScan::new(
             self.view(keyspace, &ALL_KEYS, Reach::Files)?,
@@ -79,7 +79,7 @@ impl IndexedBatch {
     /// The first key with its value; `None` if there is none.
     ///
     /// # Errors
-    /// As [`Snapshot::scan`].
+    /// As [`Snapshot::scan`](crate::Snapshot::scan).
     pub fn first(&mut self, keyspace: &Keyspace) -> Result<Option<Pair>> {
         self.scan_all(keyspace)?.next().transpose()
     }
@@ -87,7 +87,7 @@ impl IndexedBatch {
     /// The last key with its value; `None` if there is none.
     ///
     /// # Errors
-    /// As [`Snapshot::scan`].
+    /// As [`Snapshot::scan`](crate::Snapshot::scan).
     pub fn last(&mut self, keyspace: &Keyspace) -> Result<Option<Pair>> {
         self.scan_all(keyspace)?.next_back().transpose()
     }
@@ -95,7 +95,7 @@ impl IndexedBatch {
     /// A cursor over all keys.
     ///
     /// # Errors
-    /// As [`Snapshot::scan`].
+    /// As [`Snapshot::scan`](crate::Snapshot::scan).
     pub fn cursor(&mut self, keyspace: &Keyspace) -> Result<Cursor> {
         Cursor::open(self.view(keyspace, &ALL_KEYS, Reach::Files)?)
     }
