@@ -23,7 +23,7 @@ use crate::store::Effects;
 use crate::stream::{READ_BYTES, Stream};
 
 /// The commands behind whose reply a client expects no message of a channel that it has left.
-const ENDS_SUBSCRIPTIONS: [&str; 4] = ["unsubscribe", "punsubscribe", "sunsubscribe", "reset"];
+const ENDS_SUBSCRIPTIONS: [&str; 3] = ["unsubscribe", "punsubscribe", "sunsubscribe"];
 /// The memory of a queued command beside its arguments.
 const QUEUED_BYTES: usize = 64;
 /// The commands that are run together.

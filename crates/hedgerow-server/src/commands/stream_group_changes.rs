@@ -3,7 +3,7 @@
 use super::Args;
 use super::arguments::{Options, is};
 use super::stream_groups::{Consumer, Group, Pending, UNKNOWN, key, missing_group, prefix};
-use super::streams::{parse_id, stream};
+use super::streams::{parse_bound, parse_id, stream};
 use crate::resp::Reply;
 use crate::store::{Answer, Entry, Id, Kind, Meta, Space, Stop, Txn};
 
@@ -30,6 +30,8 @@ pub(super) fn xgroup(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 fn begin(args: Args<'_>, meta: Option<&Meta>) -> Answer<(Id, u64, bool)> {
     let last = match args[4] {
         b"$" => meta.map_or(Id::default(), |it| it.ends.last),
+        // As in Redis, a group may be set to an end of the stream, and not be made there.
+        id if is(args[1], "SETID") => parse_bound(id, false)?,
         id => parse_id(id, 0)?,
     };
     let (mut read, mut makes) = (UNKNOWN, false);
