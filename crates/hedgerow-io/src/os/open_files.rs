@@ -17,7 +17,7 @@ use super::system;
 /// The open files take one part in `SHARE` of the process's limit. The rest is for other uses.
 const SHARE: u64 = 2;
 /// The files of tables that a large database has open.
-const USUAL: u64 = 4096;
+const USUAL: u64 = 512;
 /// With a lower limit, a merge of many runs would close the files that it reads next.
 const LIMIT_MIN: usize = 64;
 
