@@ -228,11 +228,15 @@ impl Clients {
     }
 
     pub(crate) fn remove(&self, client: &Client) {
-        // Its session does the same at its end.
+        self.end_monitor(client);
+        lock(&self.open).remove(&client.id);
+    }
+
+    /// The client is shown no commands any more. A second call does nothing.
+    pub(crate) fn end_monitor(&self, client: &Client) {
         if client.is_monitor.swap(false, Ordering::Relaxed) {
             self.monitors.fetch_sub(1, Ordering::Relaxed);
         }
-        lock(&self.open).remove(&client.id);
     }
 
     /// Those that were not told to end.

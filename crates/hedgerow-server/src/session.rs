@@ -258,9 +258,7 @@ impl Session {
             }
             self.client.subscriptions[kind as usize].store(0, Ordering::Relaxed);
         }
-        if self.client.is_monitor.swap(false, Ordering::Relaxed) {
-            self.server.clients.monitors.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.server.clients.end_monitor(&self.client);
     }
 }
 
