@@ -5,6 +5,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hedgerow_io::Clock;
+
 use crate::api::asynchronous::{Pending, all_workers, call_behind};
 use crate::api::batch::IndexedBatch;
 use crate::api::db::Db;
@@ -108,7 +110,7 @@ impl Transaction {
     /// Commits as [`Transaction::commit`] does, after every asynchronous call made before.
     pub fn commit_async(self) -> Pending<()> {
         let engine = self.batch.batch().engine().clone();
-        let all = all_workers(&engine);
+        let all = all_workers(&engine.asynchronous);
         call_behind(&engine, &all, move |_: &Arc<Engine>| self.commit())
     }
 }
@@ -207,7 +209,12 @@ impl Db {
                 Err(error)
                     if error.kind() == ErrorKind::Conflict && attempts < options.attempts_max =>
                 {
-                    back_off(self.engine(), attempts);
+                    let Engine {
+                        environment,
+                        publisher,
+                        ..
+                    } = &**self.engine();
+                    back_off(&*environment.clock, publisher.published(), attempts);
                     attempts += 1;
                 }
                 Err(error) => return Err(error.into()),
@@ -225,7 +232,7 @@ impl Db {
         &self,
         body: impl FnMut(&mut Transaction) -> Result<T> + Send + 'static,
     ) -> Pending<T> {
-        let all = all_workers(self.engine());
+        let all = all_workers(&self.engine().asynchronous);
         call_behind(self.engine(), &all, move |engine: &Arc<Engine>| {
             Db::new(Handle::of_worker(engine)).transact(body)
         })
@@ -238,13 +245,12 @@ const ATTEMPTS_AT_ONCE: u32 = 2;
 const WAIT_MAX: Duration = Duration::from_millis(2);
 
 /// Waits before the next attempt: twice as long each time, within a random half of that.
-fn back_off(engine: &Engine, attempts: u32) {
+fn back_off(clock: &dyn Clock, published: u64, attempts: u32) {
     let Some(waits) = attempts.checked_sub(ATTEMPTS_AT_ONCE) else {
         return;
     };
-    let clock = &engine.environment.clock;
     let longest = Duration::from_micros(20 << waits.min(10)).min(WAIT_MAX);
-    let random = clock.now().as_nanos() as u64 ^ engine.publisher.published();
+    let random = clock.now().as_nanos() as u64 ^ published;
     let share = random.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     clock.sleep(longest / 2 + longest.mul_f64(share as f64 / f64::from(u32::MAX)) / 2);
 }

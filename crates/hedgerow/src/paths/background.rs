@@ -177,7 +177,9 @@ fn flush_all(engine: &Arc<Engine>, partition: &Arc<Partition>) {
 fn begin_flush(engine: &Arc<Engine>, partition: &Arc<Partition>) -> bool {
     {
         let mut work = partition.work();
-        if work.flushing || !flush::is_due(engine, partition) {
+        let is_due = |writer| flush::is_due(writer, partition);
+        let is_due = engine.check_open().is_ok() && engine.writer.as_ref().is_some_and(is_due);
+        if work.flushing || !is_due {
             return false;
         }
         // Checked by the one thread that fills level 0: another may just have added the last run
@@ -213,7 +215,7 @@ pub(crate) fn settle(engine: &Arc<Engine>, partition: &Arc<Partition>) {
     begin_merges(engine, partition);
     begin_filters(engine, partition);
     compaction::end_retune(engine, partition);
-    compaction::update_pressure(engine, partition);
+    compaction::update_pressure(&engine.throttle, &engine.scheduler, partition);
     for partition in warming::begin(engine, partition) {
         spawn_for(engine, &partition, Priority::Warm, warm);
     }
@@ -280,7 +282,7 @@ fn carry_out(engine: &Arc<Engine>, partition: &Arc<Partition>, merge: &MergeJob)
             }
             work.merge_failure = failure;
         }
-        compaction::update_pressure(engine, partition);
+        compaction::update_pressure(&engine.throttle, &engine.scheduler, partition);
         if !has_failed {
             resume_flushes(engine, partition);
         }

@@ -187,7 +187,7 @@ impl Changes {
     /// Fills the queue.
     fn read_some(&mut self, storage: &dyn Storage) -> Result<()> {
         let bound = match &self.source {
-            Source::Open(engine) => Some(write::sync_all(engine)?),
+            Source::Open(engine) => Some(write::sync_all(engine.writer()?, &engine.publisher)?),
             Source::Files(_) => None,
         };
         self.look(storage)?;

@@ -20,19 +20,16 @@ use crate::paths::compaction::retain::Retain;
 use crate::paths::compaction::unsynced::SyncQueue;
 use crate::paths::group_filters;
 use crate::table::iter::{InternalIter, ValueSource};
-use crate::tree::engine::Engine;
+use crate::tree::engine::{Engine, Writer};
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::Partition;
 use crate::tree::version::Version;
 
 /// Returns true if there is a sealed memtable that no checkpoint or bulk load holds back.
-pub(crate) fn is_due(engine: &Engine, partition: &Partition) -> bool {
+pub(crate) fn is_due(writer: &Writer, partition: &Partition) -> bool {
     let tree = partition.tree();
     let oldest = tree.sealed.last().and_then(|m| m.sealed_at());
-    let writer = engine.writer.as_ref();
-    oldest.is_some_and(|at| writer.is_some_and(|it| it.whole_trees.may_flush(at)))
-        && engine.check_open().is_ok()
-        && !partition.is_dropped()
+    oldest.is_some_and(|at| writer.whole_trees.may_flush(at)) && !partition.is_dropped()
 }
 
 /// Flushes the oldest sealed memtable. One thread per partition does so at a time.

@@ -250,7 +250,7 @@ fn replace_trees(
         let old = cell.state.load_full();
         for partition in &old.partitions {
             partition.mark_dropped();
-            compaction::update_pressure(engine, partition);
+            compaction::update_pressure(&engine.throttle, &engine.scheduler, partition);
             let tree = partition.tree();
             let sealed: u64 = tree.sealed.iter().map(|m| m.reserved_bytes()).sum();
             engine.unseal(sealed);

@@ -1,10 +1,13 @@
 //! Reads and checks everything that is stored.
 
+use std::path::Path;
 use std::sync::Arc;
+
+use hedgerow_io::Storage;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::group_filter;
-use crate::tree::engine::Engine;
+use crate::tree::engine::{Engine, Writer};
 use crate::tree::version::manifest;
 use crate::tree::version::state::State;
 use crate::tree::wal::log::{segment_name, segment_number};
@@ -46,7 +49,11 @@ pub(crate) fn verify(
 ) -> Result<VerifyReport> {
     engine.check_open()?;
     let mut report = VerifyReport::default();
-    verify_manifest(engine)?;
+    let storage = &*engine.environment.storage;
+    let writer = engine.writer().ok();
+    if let Some(writer) = writer {
+        verify_manifest(writer, storage, &engine.directories.root)?;
+    }
     // The trees are held, so that no file is removed while it is read.
     let catalog = engine.catalog.load_full();
     let trees: Vec<_> = catalog
@@ -80,22 +87,21 @@ pub(crate) fn verify(
             report.filters += u64::from(group_filter::verify(&file)?);
         }
     }
-    report.log_records = verify_log(engine)?;
+    if let Some(writer) = writer {
+        report.log_records = verify_log(writer, storage, &engine.directories.log())?;
+    }
     go_on(progress);
     Ok(report)
 }
 
 /// Checks that the manifest on disk describes the engine's state.
-fn verify_manifest(engine: &Engine) -> Result<()> {
-    let Ok(writer) = engine.writer() else {
-        return Ok(());
-    };
+fn verify_manifest(writer: &Writer, storage: &dyn Storage, dir: &Path) -> Result<()> {
     let manifest = writer.manifest();
-    let replay = manifest::replay(&*engine.environment.storage, &engine.directories.root)?;
+    let replay = manifest::replay(storage, dir)?;
     if State::replay(&replay.edits)? != *manifest.state() {
         return Err(
             Error::corruption("the manifest does not describe the open database")
-                .at(&engine.directories.root.join(manifest::FILE_NAME), None),
+                .at(&dir.join(manifest::FILE_NAME), None),
         );
     }
     Ok(())
@@ -103,14 +109,9 @@ fn verify_manifest(engine: &Engine) -> Result<()> {
 
 /// Checks that every record below the durable position is there. Skips segments that are recycled
 /// meanwhile.
-fn verify_log(engine: &Engine) -> Result<u64> {
-    let Ok(writer) = engine.writer() else {
-        return Ok(0);
-    };
+fn verify_log(writer: &Writer, storage: &dyn Storage, dir: &Path) -> Result<u64> {
     let durable = writer.log.durable();
-    let storage = &*engine.environment.storage;
-    let dir = engine.directories.log();
-    let files = storage.list(&dir).map_err(|e| Error::io("list", &dir, e))?;
+    let files = storage.list(dir).map_err(|e| Error::io("list", dir, e))?;
     let numbers = files.iter().filter_map(|file| segment_number(&file.name));
     let start = || writer.manifest().log_start();
     let mut records = 0;

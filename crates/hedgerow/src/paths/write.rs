@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use arc_swap::Guard;
-use hedgerow_mem::Ticket;
+use hedgerow_mem::{Publisher, Ticket};
 
 use crate::base::entry::{
     COVERING_BYTES, ENTRY_OVERHEAD_BYTES, KeyHash, Kind, LogPosition, PartitionId, SeqNo, Tag,
@@ -27,7 +27,7 @@ use crate::base::entry::{
 use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
 use crate::base::range_tombstones::successor;
-use crate::base::runtime::{Pressure, Priority};
+use crate::base::runtime::{Pressure, Priority, Throttle};
 use crate::base::stats::{Job, OperationKind, Stats};
 use crate::paths::background;
 use crate::paths::background::wait;
@@ -222,8 +222,8 @@ pub(crate) fn waits(memory: &Memory) -> bool {
 }
 
 /// Returns true if a write of `bytes` that begins now waits, because the background work is behind.
-pub(crate) fn is_delayed(engine: &Engine, bytes: usize) -> bool {
-    waits(&engine.memory) || engine.throttle.delays(bytes)
+pub(crate) fn is_delayed(memory: &Memory, throttle: &Throttle, bytes: usize) -> bool {
+    waits(memory) || throttle.delays(bytes)
 }
 
 /// Waits as long as a write that begins now waits for a flush.
@@ -261,17 +261,16 @@ fn admit(engine: &Arc<Engine>, bytes: usize, at_once: bool) -> Result<bool> {
 
 /// Makes everything committed so far durable.
 pub(crate) fn sync(engine: &Arc<Engine>) -> Result<()> {
-    sync_all(engine).map(drop)
+    sync_all(engine.writer()?, &engine.publisher).map(drop)
 }
 
 /// Makes everything committed so far durable. Returns the end of the log and the last number.
-pub(crate) fn sync_all(engine: &Arc<Engine>) -> Result<(LogPosition, SeqNo)> {
-    let writer = engine.writer()?;
+pub(crate) fn sync_all(writer: &Writer, publisher: &Publisher) -> Result<(LogPosition, SeqNo)> {
     let (end, last) = {
         let state = writer.commit();
         (state.tail.position(), state.next_seqno.0 - 1)
     };
-    engine.publisher.wait(last);
+    publisher.wait(last);
     writer.log.sync_through(end)?;
     Ok((end, SeqNo(last)))
 }

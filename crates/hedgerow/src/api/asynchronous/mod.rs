@@ -29,7 +29,7 @@ use crate::base::error::{Error, Result};
 use crate::base::mutex::lock;
 use crate::base::runtime::Workers;
 use crate::base::runtime::workers::Inbox;
-use crate::tree::engine::{Engine, Task};
+use crate::tree::engine::{Asynchronous, Engine, Task};
 
 /// The default number of tasks that a queue accepts.
 pub(crate) const QUEUE_TASKS_MAX: usize = 1024;
@@ -99,6 +99,6 @@ pub(crate) fn call_behind<T: Send + 'static>(
 }
 
 /// The numbers of all workers.
-pub(crate) fn all_workers(engine: &Engine) -> Vec<usize> {
-    (0..engine.asynchronous.workers().map_or(0, Workers::count)).collect()
+pub(crate) fn all_workers(asynchronous: &Asynchronous) -> Vec<usize> {
+    (0..asynchronous.workers().map_or(0, Workers::count)).collect()
 }

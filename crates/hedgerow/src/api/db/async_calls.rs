@@ -31,7 +31,7 @@ impl Db {
     /// # Ok::<(), hedgerow::Error>(())
     /// ```
     pub fn barrier(&self) -> Pending<()> {
-        let all = all_workers(&self.engine);
+        let all = all_workers(&self.engine.asynchronous);
         call_behind(&self.engine, &all, |engine| {
             match engine.asynchronous.take_lost_error() {
                 Some(error) => Err(error),
@@ -44,7 +44,7 @@ impl Db {
     /// before. Calls made after it are `Closed`.
     pub fn drop_keyspace_async(&self, name: &str) -> Pending<()> {
         let name = name.to_owned();
-        let all = all_workers(&self.engine);
+        let all = all_workers(&self.engine.asynchronous);
         let cell = self.engine.catalog.load().keyspaces.get(&name).cloned();
         if let Some(cell) = &cell {
             cell.dropping.store(true, Ordering::Release);
@@ -61,7 +61,7 @@ impl Db {
 
     /// Makes everything durable as [`Db::sync`] does, and every call made before.
     pub fn sync_async(&self) -> Pending<()> {
-        let all = all_workers(&self.engine);
+        let all = all_workers(&self.engine.asynchronous);
         call_behind(&self.engine, &all, |engine: &Arc<Engine>| {
             write::sync(engine)
         })
@@ -69,7 +69,7 @@ impl Db {
 
     /// Makes a checkpoint as [`Db::checkpoint`] does, with every call made before.
     pub fn checkpoint_async(&self, dir: impl AsRef<Path>) -> Pending<()> {
-        let all = all_workers(&self.engine);
+        let all = all_workers(&self.engine.asynchronous);
         let dir = dir.as_ref().to_path_buf();
         call_behind(&self.engine, &all, move |engine: &Arc<Engine>| {
             checkpoint::make(engine, &dir)

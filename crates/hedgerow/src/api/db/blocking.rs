@@ -310,7 +310,7 @@ impl Db {
     /// # Ok::<(), hedgerow::Error>(())
     /// ```
     pub fn delays_write(&self, bytes: usize) -> bool {
-        write::is_delayed(&self.engine, bytes)
+        write::is_delayed(&self.engine.memory, &self.engine.throttle, bytes)
     }
 
     /// Waits for a flush as long as a write that begins now, and writes nothing.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::runtime::{Pressure, Priority};
+use crate::base::runtime::{Pressure, Priority, Scheduler, Throttle};
 use crate::base::stats::Event;
 use crate::base::table_meta::TableMeta;
 use crate::design::in_force::DesignInForce;
@@ -244,7 +244,7 @@ pub(crate) fn level0_full() -> Error {
 
 /// Reports the merge debt of a tree to the throttle. The tree with the largest debt delays the
 /// writers.
-pub(crate) fn update_pressure(engine: &Engine, partition: &Partition) {
+pub(crate) fn update_pressure(throttle: &Throttle, scheduler: &Scheduler, partition: &Partition) {
     let fills = || {
         if partition.is_dropped() {
             return (0.0, 0.0);
@@ -254,10 +254,10 @@ pub(crate) fn update_pressure(engine: &Engine, partition: &Partition) {
         let memtable_bytes = partition.keyspace.design().memtable_bytes;
         fills(&debt, memtable_bytes, tree.version.bytes())
     };
-    let (throttle, part) = (&engine.throttle, partition.id.0);
+    let part = partition.id.0;
     throttle.set_part(Pressure::Level0, part, || fills().0);
     throttle.set_part(Pressure::MergeDebt, part, || fills().1);
-    engine.scheduler.set_pressed(throttle.holds_back());
+    scheduler.set_pressed(throttle.holds_back());
 }
 
 /// Returns true if level 0 has few enough runs that writers are not delayed for it.

@@ -11,10 +11,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use hedgerow_io::Storage;
+
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, Result};
 use crate::table::memory::Memory;
-use crate::tree::engine::{Catalog, CommitState, Engine, Writer};
+use crate::tree::engine::{Catalog, CommitState, Writer};
 use crate::tree::partition::Partition;
 use crate::tree::wal::log::SegmentUpkeep;
 use crate::tree::wal::payload::{Op, logged};
@@ -57,7 +59,7 @@ pub(super) fn only_in_log<'a>(
 /// memtables that hold these operations as active. `operations` is their number.
 /// Cost: reads the log once more; one sync.
 pub(super) fn into_new_log(
-    engine: &Engine,
+    (memory, storage): (&Memory, &dyn Storage),
     writer: &Writer,
     survey: &Survey,
     catalog: &Catalog,
@@ -65,7 +67,7 @@ pub(super) fn into_new_log(
 ) -> Result<()> {
     let mut state = writer.commit();
     let mut copied = 0;
-    survey.each_record(&*engine.environment.storage, |_, record| {
+    survey.each_record(storage, |_, record| {
         copied += copy(writer, &mut state, catalog, record)?;
         Ok(())
     })?;
@@ -80,7 +82,7 @@ pub(super) fn into_new_log(
     drop(state);
     for partition in catalog.partitions.values() {
         let bytes = partition.tree().active.reserved_bytes();
-        (engine.memory).add_active(&partition.keyspace.active, bytes);
+        memory.add_active(&partition.keyspace.active, bytes);
     }
     writer.log.sync_through(end)
 }

@@ -83,7 +83,8 @@ pub(super) fn replay(engine: &Arc<Engine>, survey: &Survey) -> Result<ReplayResu
     // A change feed keeps the old log, and would have the copies twice.
     let may_copy = replayed.edit.is_empty() && !writer.manifest().state().feed.is_on();
     if may_copy && copy::are_few(&engine.memory, writer, &catalog, record_bytes) {
-        copy::into_new_log(engine, writer, survey, &catalog, replayed.operations)?;
+        let to = (&*engine.memory, &*engine.environment.storage);
+        copy::into_new_log(to, writer, survey, &catalog, replayed.operations)?;
     } else {
         flush_replayed(engine, &catalog, SeqNo(last.0 + 1), &mut replayed)?;
     }
