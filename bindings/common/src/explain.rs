@@ -1,7 +1,7 @@
 //! The steps of a get as JSON, with the names that the command line gives them. The keys of a table
 //! are left out: they may be any bytes, and this JSON has no encoding for bytes.
 
-use engine::explain::{Explanation, FilterAnswer, FoundEntry, PageAsked, TableAsked};
+use engine::explain::{Explanation, FilterAnswer, FoundEntry, PageRequest, TableProbe};
 use serde_json::{Value, json};
 
 /// The steps as an object. The value is its length only.
@@ -44,7 +44,7 @@ pub fn json(explanation: &Explanation) -> Value {
     })
 }
 
-fn table(table: &TableAsked) -> Value {
+fn table(table: &TableProbe) -> Value {
     json!({
         "number": table.number,
         "path": table.path.to_string_lossy(),
@@ -59,7 +59,7 @@ fn table(table: &TableAsked) -> Value {
     })
 }
 
-fn page(page: &PageAsked) -> Value {
+fn page(page: &PageRequest) -> Value {
     json!({
         "class": format!("{:?}", page.class).to_lowercase(),
         "offset": page.offset,

@@ -6,7 +6,7 @@ pub(crate) mod design;
 use std::ffi::OsString;
 
 use hedgerow::explain::{
-    Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, PageAsked, RunAsked, TableAsked,
+    Explanation, FilterAnswer, FoundEntry, GroupFilterProbe, PageRequest, RunProbe, TableProbe,
 };
 use serde_json::{Value, json};
 
@@ -107,7 +107,7 @@ fn print(explanation: &Explanation, encoding: Encoding, output: &mut Output) {
     output.line(format_args!("{}", cost_text(explanation)));
 }
 
-fn print_group_filter(filter: &GroupFilterAsked, output: &mut Output) {
+fn print_group_filter(filter: &GroupFilterProbe, output: &mut Output) {
     let left = counted(filter.runs_left as u64, "run");
     output.line(format_args!(
         "  level {}: the group filter leaves {left}",
@@ -118,7 +118,7 @@ fn print_group_filter(filter: &GroupFilterAsked, output: &mut Output) {
     }
 }
 
-fn print_run(run: &RunAsked, encoding: Encoding, output: &mut Output) {
+fn print_run(run: &RunProbe, encoding: Encoding, output: &mut Output) {
     let place = format!("  level {} run {}", run.level, run.run);
     let Some(table) = &run.table else {
         output.line(format_args!("{place}: no table whose bounds hold the key"));
@@ -150,14 +150,14 @@ fn print_run(run: &RunAsked, encoding: Encoding, output: &mut Output) {
     }
 }
 
-fn page_text(page: &PageAsked) -> String {
+fn page_text(page: &PageRequest) -> String {
     let class = class_name(page);
     let how = if page.cached { "cached" } else { "read" };
     let (offset, size) = (count(page.offset), bytes(u64::from(page.bytes)));
     format!("{class} page at offset {offset}, {size}: {how}")
 }
 
-fn class_name(page: &PageAsked) -> String {
+fn class_name(page: &PageRequest) -> String {
     format!("{:?}", page.class).to_lowercase()
 }
 
@@ -238,7 +238,7 @@ fn object(explanation: &Explanation, encoding: Encoding) -> Value {
     })
 }
 
-fn table_object(table: &TableAsked, encoding: Encoding) -> Value {
+fn table_object(table: &TableProbe, encoding: Encoding) -> Value {
     let pages = table.pages.iter().map(page_object);
     json!({
         "number": table.number,
@@ -256,7 +256,7 @@ fn table_object(table: &TableAsked, encoding: Encoding) -> Value {
     })
 }
 
-fn page_object(page: &PageAsked) -> Value {
+fn page_object(page: &PageRequest) -> Value {
     json!({
         "class": class_name(page),
         "offset": page.offset,

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use hedgerow::{Builder, Missing, RepairReport};
+use hedgerow::{Builder, MissingEntries, RepairReport};
 use serde_json::{Value, json};
 
 use crate::database::DatabaseArguments;
@@ -128,7 +128,7 @@ fn repair(builder: Builder, output: &Output) -> Result<RepairReport, Failure> {
 }
 
 /// The lines about one file, for people.
-fn lines(missing: &Missing) -> Vec<String> {
+fn lines(missing: &MissingEntries) -> Vec<String> {
     let entries = match missing.entries {
         Some(entries) => counted(entries, "entry"),
         None => "an unknown number of entries".to_owned(),
@@ -149,7 +149,7 @@ fn lines(missing: &Missing) -> Vec<String> {
     lines
 }
 
-fn object(missing: &Missing) -> Value {
+fn object(missing: &MissingEntries) -> Value {
     let text = |key: &[u8]| key.escape_ascii().to_string();
     let ranges = missing.ranges.iter();
     let ranges: Vec<Value> = ranges

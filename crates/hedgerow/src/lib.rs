@@ -61,7 +61,7 @@ pub use api::batch::{Batch, BatchOp, IndexedBatch, Savepoint};
 pub use api::db::{Builder, Db};
 pub use api::follower::{Follower, FollowerStats};
 pub use api::keyspace::Keyspace;
-pub use api::repair::{Missing, RepairReport, repair, repair_with};
+pub use api::repair::{MissingEntries, RepairReport, repair, repair_with};
 pub use api::snapshot::Snapshot;
 pub use api::transaction::{Isolation, Transaction, TransactionOptions};
 pub use base::compaction_filter::{CompactionFilter, FilterPass, FilteredMerge, Verdict};
@@ -93,8 +93,8 @@ pub use tree::version::edit::Slot;
 /// The steps of a lookup, as [`Keyspace::explain`] reports them.
 pub mod explain {
     pub use crate::paths::explain::{
-        Explanation, FilterAnswer, FoundEntry, GroupFilterAsked, MemtableAsked, PageAsked,
-        RunAsked, TableAsked,
+        Explanation, FilterAnswer, FoundEntry, GroupFilterProbe, MemtableProbe, PageRequest,
+        RunProbe, TableProbe,
     };
 }
 

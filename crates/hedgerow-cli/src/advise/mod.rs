@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use hedgerow::advisor::{
-    Advice, Constraints, Device, Expected, Geometry, Mix, Objective, Prediction, Tree, Workload,
-    advise, expect,
+    Advice, Constraints, Device, ExpectedTree, Geometry, Mix, Objective, Prediction, TreeModel,
+    Workload, advise, expect,
 };
 use hedgerow::{Design, KeyOrder};
 use hedgerow_bench::device::profile::to_json;
@@ -175,7 +175,7 @@ impl Arguments {
         &self,
         workload: &Workload,
         device: &Device,
-    ) -> Result<Option<(String, Expected)>, Failure> {
+    ) -> Result<Option<(String, ExpectedTree)>, Failure> {
         let Some(name) = &self.price else {
             return Ok(None);
         };
@@ -390,7 +390,7 @@ fn print_legend(trees: &[String], ratios: &[String], output: &mut Output) {
     ));
 }
 
-fn row(it: &Prediction, ratios: &str, tree: &Tree) -> String {
+fn row(it: &Prediction, ratios: &str, tree: &TreeModel) -> String {
     format!(
         "  {:>9.2} {:>8.2} {:>8.2} {:>8.2} {:>7.2} {:>10.3} {:>7.1} {:>6.2} {:>6.1}  {ratios:<22} {tree}",
         it.cost_us,

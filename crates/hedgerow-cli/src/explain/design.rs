@@ -1,7 +1,7 @@
 //! `hedgerow explain design`: the design of a keyspace, with predicted and measured costs.
 
-use hedgerow::advisor::{Device, Expected, Mix, Prediction, Workload, expect};
-use hedgerow::inspect::{self, Change, PartitionId, Written};
+use hedgerow::advisor::{Device, ExpectedTree, Mix, Prediction, Workload, expect};
+use hedgerow::inspect::{self, Change, EntryCounts, PartitionId};
 use hedgerow::io::OsStorage;
 use hedgerow::{Db, Design, KeyOrder, Keyspace, KeyspaceStats, PageClass};
 use serde_json::{Value, json};
@@ -125,7 +125,7 @@ fn partitions(manifest: &inspect::Manifest, keyspace: &str) -> Vec<PartitionId> 
 }
 
 /// The manifest's counts for a keyspace; zeros if it has no entries.
-pub(crate) fn written(manifest: &inspect::Manifest, name: &str) -> Written {
+pub(crate) fn written(manifest: &inspect::Manifest, name: &str) -> EntryCounts {
     let state = || manifest.state.iter().flatten();
     let keyspace = state().find_map(|change| match change {
         Change::CreateKeyspace { id, name: it, .. } => (it == name).then_some(*id),
@@ -138,7 +138,7 @@ pub(crate) fn written(manifest: &inspect::Manifest, name: &str) -> Written {
     written.unwrap_or_default()
 }
 
-fn period_text(written: &Written) -> String {
+fn period_text(written: &EntryCounts) -> String {
     let since = format!(
         "since the keyspace got its design {} entries were ingested and {} were written",
         count(written.ingested),
@@ -237,7 +237,7 @@ fn reads(keyspace: &Keyspace, keys: &[Vec<u8>]) -> Result<f64, Failure> {
 
 fn pairs(
     prediction: &Prediction,
-    written: &Written,
+    written: &EntryCounts,
     stats: &KeyspaceStats,
     sample: &Sample,
     db: &Db,
@@ -319,7 +319,7 @@ impl Pair {
 }
 
 fn print_levels(
-    expected: &Expected,
+    expected: &ExpectedTree,
     stats: &KeyspaceStats,
     workload: &Workload,
     output: &mut Output,
@@ -347,12 +347,16 @@ fn print_levels(
     }
 }
 
-fn at(expected: &Expected, level: usize) -> Option<&hedgerow::advisor::Level> {
+fn at(expected: &ExpectedTree, level: usize) -> Option<&hedgerow::advisor::Level> {
     let at = expected.levels.iter().position(|it| *it == level)?;
     expected.tree.levels.get(at)
 }
 
-fn levels_object(expected: &Expected, stats: &KeyspaceStats, workload: &Workload) -> Vec<Value> {
+fn levels_object(
+    expected: &ExpectedTree,
+    stats: &KeyspaceStats,
+    workload: &Workload,
+) -> Vec<Value> {
     let object = |level: &hedgerow::LevelStats| {
         let predicted = at(expected, level.level).map(|it| {
             json!({

@@ -238,7 +238,7 @@ pub fn cluster(bytes: &[u8]) -> Result<()> {
     let marks = vec![Some(()); cluster.stripes().len()];
     for i in 0..50_u128 {
         let hash = KeyHash(i.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
-        cluster.ask(hash, None, &marks, |()| ())?;
+        cluster.probe(hash, None, &marks, |()| ())?;
     }
     let fetch = |id| {
         Err(Error::corruption(format!(
@@ -284,12 +284,12 @@ pub fn three_level(bytes: &[u8]) -> Result<()> {
     let mut buffer = Buffer::allocate(segment.len());
     buffer.copy_from_slice(segment);
     let page = Page::of_table(buffer, id);
-    let asked_paged = ask_index(&index, bytes, Some(&page));
+    let of_paged = probe_index(&index, bytes, Some(&page));
     index.load(&vec![segment; ids.len().min(STEPS_MAX)])?;
-    asked_paged.and(ask_index(&index, bytes, Some(&page)))
+    of_paged.and(probe_index(&index, bytes, Some(&page)))
 }
 
-fn ask_index(index: &dyn Index, bytes: &[u8], page: Option<&Page>) -> Result<()> {
+fn probe_index(index: &dyn Index, bytes: &[u8], page: Option<&Page>) -> Result<()> {
     let borders = [&[0; 16][..], &[0xFF; 16], b"short"];
     for key in bytes.windows(16).step_by(5).chain(borders) {
         index.locate(key, page)?;
@@ -308,7 +308,7 @@ fn ask_index(index: &dyn Index, bytes: &[u8], page: Option<&Page>) -> Result<()>
 /// # Errors
 /// The first error that is found.
 pub fn hash_marks(bytes: &[u8]) -> Result<()> {
-    ask_index(&HashMarks::open(bytes)?, bytes, None)
+    probe_index(&HashMarks::open(bytes)?, bytes, None)
 }
 
 fn disk_with(bytes: &[u8]) -> SimStorage {

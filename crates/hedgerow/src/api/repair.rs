@@ -44,7 +44,7 @@ use guessing::{guess_unknown, replace_cleared};
 use old_manifest::OldManifest;
 use replayed_log::{KeysInLog, Log, last_before};
 use tables::FoundTable;
-pub use tables::Missing;
+pub use tables::MissingEntries;
 
 use crate::api::db::{Builder, Db};
 use crate::base::entry::RunId;
@@ -87,7 +87,7 @@ pub struct RepairReport {
     /// Damaged files, now in the directory `lost`, with the damage.
     pub lost: Vec<(PathBuf, String)>,
     /// The entries that could not be read. Empty if the database has everything that the files had.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingEntries>,
 }
 
 /// Rebuilds the manifest of a database from its tables and its log. The database must not be open.
@@ -140,13 +140,13 @@ pub fn repair_with(builder: Builder) -> Result<RepairReport> {
         rebuild((&dir, &options), &places, (&old, &log), tables, &mut report)?;
         old_manifest::note_merged(storage, &dir)?;
     }
-    old_log::tell(
+    old_log::report(
         storage,
         &places,
         &old.known.places.log_root(&dir),
         &mut report,
     )?;
-    let kept = old.tell(storage, &dir, &mut report)?;
+    let kept = old.report(storage, &dir, &mut report)?;
     let now = State::replay(&manifest::replay(storage, &dir)?.edits)?;
     report.keyspaces_known = old.known.keyspaces.len();
     report.keyspaces_guessed = now.keyspaces.len().saturating_sub(report.keyspaces_known);

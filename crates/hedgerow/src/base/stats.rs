@@ -71,7 +71,7 @@ pub(crate) struct Stats {
     pub(crate) flushes: Counter,
     pub(crate) merges: Counter,
     pub(crate) moves: Counter,
-    pub(crate) pages_asked: Counter,
+    pub(crate) pages_requested: Counter,
     pub(crate) device_reads: Counter,
     pub(crate) filter_probes: Counter,
     pub(crate) filter_false_positives: Counter,

@@ -22,7 +22,7 @@ use crate::table::TableContext;
 use crate::table::page_io;
 use crate::table::paged_file::PagedFile;
 
-use super::{Context, FilterContents, KINDS, Kind};
+use super::{Context, FilterContents, FilterKind, KINDS};
 
 const VERSION: u32 = 1;
 /// The last bytes of a file.
@@ -164,7 +164,7 @@ fn seal(bytes: &mut Vec<u8>, place: u64) {
 
 /// A file whose tail and description were read and checked.
 pub(crate) struct FilterFile {
-    pub(super) kind: &'static dyn Kind,
+    pub(super) kind: &'static dyn FilterKind,
     pub(crate) number: TableId,
     pub(crate) owner: Owner,
     /// The part of the description that its kind wrote.
@@ -253,7 +253,7 @@ struct Tail {
     /// The pages that the body begins.
     pages: u32,
     description_bytes: u64,
-    kind: &'static dyn Kind,
+    kind: &'static dyn FilterKind,
 }
 
 impl Tail {

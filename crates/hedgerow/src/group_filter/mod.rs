@@ -1,6 +1,6 @@
 //! Filters over the runs of a group: one answer for several runs, in place of one for each table.
 //!
-//! Each [`Kind`] has a folder: [`multi_level_cuckoo`] (SlimDB, section 3.2) and [`cluster`]
+//! Each [`FilterKind`] has a folder: [`multi_level_cuckoo`] (SlimDB, section 3.2) and [`cluster`]
 //! (LSM-trie, section 3.3). Here is what a tree sees of them all. A filter comes into the tree
 //! together with the tables that it answers for ([`prepare`], [`carry`]). A background job builds
 //! what a tree lacks ([`next`]). A tree without a filter is right, only slower, so nothing here
@@ -55,11 +55,11 @@ impl Facts for Arc<Table> {
 }
 
 /// All kinds of filters over runs.
-const KINDS: [&dyn Kind; 2] = [&multi_level_cuckoo::Kind, &cluster::Kind];
+const KINDS: [&dyn FilterKind; 2] = [&multi_level_cuckoo::CuckooKind, &cluster::ClusterKind];
 
 /// One kind of filter over the runs of a group. Each method concerns only the levels whose filters
 /// are of the kind.
-pub(crate) trait Kind: Sync {
+pub(crate) trait FilterKind: Sync {
     /// Builds filters for the tables that an edit will add, so that no read looks at those tables
     /// without a filter. `open` opens a table that is not in the tree yet. Kinds that write theirs
     /// with each table build none.
@@ -69,7 +69,7 @@ pub(crate) trait Kind: Sync {
         _version: &Version,
         _edit: &TreeEdit,
         _open: &dyn Fn(&TableMeta) -> Arc<Table>,
-    ) -> Vec<Change> {
+    ) -> Vec<VersionChange> {
         Vec::new()
     }
 
@@ -78,7 +78,7 @@ pub(crate) trait Kind: Sync {
     fn carry(&self, _before: &Version, _after: &mut Version, _edit: &TreeEdit) {}
 
     /// The first thing that the filters of a tree lack.
-    fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn Step>>;
+    fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn BuildStep>>;
 
     /// Writes the filters that no file holds, if there are any. Nobody works on the tree.
     fn write_all(&self, _cx: &Context<'_>, _version: &Version) {}
@@ -117,15 +117,15 @@ pub enum FilterContents {
 }
 
 /// A change of a tree's filters that waits for the tree.
-pub(crate) type Change = Box<dyn FnOnce(&mut Version) + Send>;
+pub(crate) type VersionChange = Box<dyn FnOnce(&mut Version) + Send>;
 
 /// One thing that the filters of a tree lack.
-pub(crate) trait Step {
+pub(crate) trait BuildStep {
     /// True if nobody else may replace the filters of the tree meanwhile ([`TreeFilters::turn`]).
     fn takes_a_turn(&self) -> bool;
 
     /// Builds what is lacking, or writes a file. `None` if that is all.
-    fn run(self: Box<Self>, cx: &Context<'_>, version: &Version) -> Result<Option<Change>>;
+    fn run(self: Box<Self>, cx: &Context<'_>, version: &Version) -> Result<Option<VersionChange>>;
 }
 
 /// The filter of a table that is being written.
@@ -211,37 +211,37 @@ impl TreeFilters {
     }
 }
 
-/// Builds the filters that know the tables that an edit will add ([`Kind::prepare`]).
+/// Builds the filters that know the tables that an edit will add ([`FilterKind::prepare`]).
 pub(crate) fn prepare(
     cx: &Context<'_>,
     version: &Version,
     edit: &TreeEdit,
     open: &dyn Fn(&TableMeta) -> Arc<Table>,
-) -> Vec<Change> {
+) -> Vec<VersionChange> {
     let each = KINDS.iter();
     each.flat_map(|kind| kind.prepare(cx, version, edit, open))
         .collect()
 }
 
 /// Gives the groups that an edit changed what is known of their tables: the filters that were
-/// written with the tables, then those of before ([`Kind::carry`]).
+/// written with the tables, then those of before ([`FilterKind::carry`]).
 pub(crate) fn carry(filters: &TreeFilters, before: &Version, after: &mut Version, edit: &TreeEdit) {
     filters.put(after, edit);
     let each = KINDS.iter();
     each.for_each(|kind| kind.carry(before, after, edit));
 }
 
-/// The next thing that the filters of a tree lack ([`Kind::next`]).
-pub(crate) fn next(cx: &Context<'_>, version: &Version) -> Option<Box<dyn Step>> {
+/// The next thing that the filters of a tree lack ([`FilterKind::next`]).
+pub(crate) fn next(cx: &Context<'_>, version: &Version) -> Option<Box<dyn BuildStep>> {
     KINDS.iter().find_map(|kind| kind.next(cx, version))
 }
 
-/// Writes the filters of a tree that no file holds ([`Kind::write_all`]).
+/// Writes the filters of a tree that no file holds ([`FilterKind::write_all`]).
 pub(crate) fn write_all(cx: &Context<'_>, version: &Version) {
     KINDS.iter().for_each(|kind| kind.write_all(cx, version));
 }
 
-/// The filter of a table that will be written ([`Kind::begin_table`]).
+/// The filter of a table that will be written ([`FilterKind::begin_table`]).
 pub(crate) fn begin_table(filter: FilterSpec) -> Option<Box<dyn TableBuilder>> {
     KINDS.iter().find_map(|kind| kind.begin_table(filter))
 }

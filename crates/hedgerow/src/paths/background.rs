@@ -37,7 +37,7 @@ use crate::design::merge_policy::plan::RunningJob;
 use crate::design::planner::Manual;
 use crate::paths::compaction;
 use crate::paths::compaction::paid::Payer;
-use crate::paths::compaction::{MergeJob, Step, paid, warming};
+use crate::paths::compaction::{MergeJob, MergeStep, paid, warming};
 use crate::paths::flush;
 use crate::paths::group_filters;
 use crate::paths::retune;
@@ -134,7 +134,7 @@ fn run<T>(
         Err(_) => Some(panicked()),
     };
     if let Some(error) = &failure {
-        engine.tell_failure(job, error.clone());
+        engine.report_failure(job, error.clone());
     }
     end(failure);
     engine.scheduler.notify_progress();
@@ -326,7 +326,7 @@ pub(crate) fn fold_operands(engine: &Arc<Engine>, partition: &Arc<Partition>, or
             let fold = || {
                 // A merge in the way ends it: the next get of such a key begins another. So does a
                 // failure, which the merge has told of.
-                while let Step::Run(merge) = compaction::step(engine, partition, &mut manual)
+                while let MergeStep::Run(merge) = compaction::step(engine, partition, &mut manual)
                     && carry_out_step(engine, partition, &merge).is_ok()
                 {}
                 Ok(())
@@ -397,7 +397,7 @@ pub(crate) fn retune(engine: &Arc<Engine>, cell: &KeyspaceCell, design: Design) 
             settle(engine, partition);
         }
         // Before the caller continues.
-        engine.events.tell_all();
+        engine.events.deliver();
     }
     Ok(())
 }

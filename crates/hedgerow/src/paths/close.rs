@@ -20,7 +20,7 @@ impl Engine {
         let Some(writer) = &self.writer else {
             self.closed.store(true, Ordering::Release);
             self.scheduler.stop();
-            self.events.tell_all();
+            self.events.deliver();
             return Ok(());
         };
         let (end, last) = {
@@ -53,7 +53,7 @@ impl Engine {
         drop(writer.manifest());
         writer.names.close();
         lock(&writer.locks).clear();
-        self.events.tell_all();
+        self.events.deliver();
         noted
     }
 
@@ -81,6 +81,6 @@ impl Engine {
             writer.names.close();
             lock(&writer.locks).clear();
         }
-        self.events.tell_all();
+        self.events.deliver();
     }
 }

@@ -8,7 +8,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::design::planner::Manual;
 use crate::paths::background;
 use crate::paths::compaction;
-use crate::paths::compaction::Step;
+use crate::paths::compaction::MergeStep;
 use crate::tree::engine::Engine;
 use crate::tree::partition::Partition;
 
@@ -45,14 +45,14 @@ pub(crate) fn compact(
         }
         engine.writer()?;
         match compaction::step(engine, partition, &mut manual) {
-            Step::Run(merge) => {
+            MergeStep::Run(merge) => {
                 progress.done_bytes += background::carry_out_step(engine, partition, &merge)?;
                 engine.remove_obsolete();
             }
-            Step::Wait(running) => drop(engine.scheduler.wait_until(|| {
+            MergeStep::Wait(running) => drop(engine.scheduler.wait_until(|| {
                 partition.work().running.len() < running || engine.check_open().is_err()
             })),
-            Step::Done => break,
+            MergeStep::Done => break,
         }
     }
     background::settle(engine, partition);

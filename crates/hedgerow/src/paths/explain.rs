@@ -46,11 +46,11 @@ pub struct Explanation {
     /// The worker that makes asynchronous calls for the key, and its queue now.
     pub worker: Option<WorkerStats>,
     /// The memtables probed, newest first.
-    pub memtables: Vec<MemtableAsked>,
+    pub memtables: Vec<MemtableProbe>,
     /// The filters over several runs probed, by level. A level's filters come before its runs.
-    pub group_filters: Vec<GroupFilterAsked>,
+    pub group_filters: Vec<GroupFilterProbe>,
     /// The runs probed, by level, and newest first within a level. None if a memtable answered.
-    pub runs: Vec<RunAsked>,
+    pub runs: Vec<RunProbe>,
     /// The result of the get: `None` if there is no entry, or if the newest is a tombstone.
     pub value: Option<Slice>,
 }
@@ -58,20 +58,20 @@ pub struct Explanation {
 impl Explanation {
     /// The entry that answered: the last one found.
     pub fn found(&self) -> Option<FoundEntry> {
-        let in_memtables = self.memtables.iter().filter_map(|asked| asked.found);
+        let in_memtables = self.memtables.iter().filter_map(|memtable| memtable.found);
         in_memtables
             .chain(self.tables().filter_map(|table| table.found))
             .last()
     }
 
     /// The tables probed, in order.
-    pub fn tables(&self) -> impl Iterator<Item = &TableAsked> {
+    pub fn tables(&self) -> impl Iterator<Item = &TableProbe> {
         self.runs.iter().filter_map(|run| run.table.as_ref())
     }
 
     /// The pages requested, cached or not, in order: first those of filters over several runs, then
     /// those of tables.
-    pub fn pages(&self) -> impl Iterator<Item = &PageAsked> {
+    pub fn pages(&self) -> impl Iterator<Item = &PageRequest> {
         let filters = self.group_filters.iter();
         let of_filters = filters.filter_map(|filter| filter.page.as_ref());
         of_filters.chain(self.tables().flat_map(|table| &table.pages))
@@ -84,13 +84,13 @@ impl Explanation {
 
     /// The number of tables whose filter was probed.
     pub fn filter_probes(&self) -> usize {
-        let is_probed = |table: &&TableAsked| table.filter != FilterAnswer::Missing;
+        let is_probed = |table: &&TableProbe| table.filter != FilterAnswer::Missing;
         self.tables().filter(is_probed).count()
     }
 
     /// The number of tables without an entry of the key whose filter let the get through.
     pub fn filter_false_positives(&self) -> usize {
-        let passed = |table: &&TableAsked| table.filter == FilterAnswer::Maybe;
+        let passed = |table: &&TableProbe| table.filter == FilterAnswer::Maybe;
         let passed = self.tables().filter(passed);
         passed.filter(|table| table.found.is_none()).count()
     }
@@ -109,7 +109,7 @@ pub struct FoundEntry {
 /// A memtable that was probed. Cost: no I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct MemtableAsked {
+pub struct MemtableProbe {
     /// It takes no more writes and waits to be flushed.
     pub sealed: bool,
     /// The entries in it.
@@ -122,7 +122,7 @@ pub struct MemtableAsked {
 /// in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct GroupFilterAsked {
+pub struct GroupFilterProbe {
     /// The level, from 0.
     pub level: usize,
     /// The group within the level, from 0.
@@ -131,13 +131,13 @@ pub struct GroupFilterAsked {
     /// it does not cover.
     pub runs_left: usize,
     /// The page requested.
-    pub page: Option<PageAsked>,
+    pub page: Option<PageRequest>,
 }
 
 /// A run of the key's group. Cost: none if no table's bounds hold the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct RunAsked {
+pub struct RunProbe {
     /// The level, from 0.
     pub level: usize,
     /// The group within the level, from 0.
@@ -145,13 +145,13 @@ pub struct RunAsked {
     /// The index of the run within the group; 0 is the newest.
     pub run: usize,
     /// The one table whose bounds hold the key, if any.
-    pub table: Option<TableAsked>,
+    pub table: Option<TableProbe>,
 }
 
 /// A table that was probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct TableAsked {
+pub struct TableProbe {
     /// The file.
     pub path: PathBuf,
     /// The number of the table.
@@ -165,7 +165,7 @@ pub struct TableAsked {
     /// The answer of its filter.
     pub filter: FilterAnswer,
     /// The pages requested.
-    pub pages: Vec<PageAsked>,
+    pub pages: Vec<PageRequest>,
     /// The key's newest entry in it, which ends the lookup.
     pub found: Option<FoundEntry>,
 }
@@ -185,7 +185,7 @@ pub enum FilterAnswer {
 /// A page that a table requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PageAsked {
+pub struct PageRequest {
     /// The class of its contents.
     pub class: PageClass,
     /// Its offset in the table's file.
@@ -233,24 +233,24 @@ pub(crate) fn explain(
 /// The steps observed so far.
 struct Trace<'a> {
     order: &'a dyn Order,
-    memtables: Vec<MemtableAsked>,
-    group_filters: Vec<GroupFilterAsked>,
+    memtables: Vec<MemtableProbe>,
+    group_filters: Vec<GroupFilterProbe>,
     /// The page of the filter that has not answered yet.
-    probe_page: Option<PageAsked>,
-    runs: Vec<RunAsked>,
+    probe_page: Option<PageRequest>,
+    runs: Vec<RunProbe>,
 }
 
 impl Trace<'_> {
     /// The table that is being probed, or has just answered.
-    fn table(&mut self) -> &mut TableAsked {
-        let asked = self.runs.last_mut().and_then(|run| run.table.as_mut());
-        asked.expect("a lookup names the table before what it asks of it")
+    fn table(&mut self) -> &mut TableProbe {
+        let probed = self.runs.last_mut().and_then(|run| run.table.as_mut());
+        probed.expect("a lookup names the table before what it asks of it")
     }
 }
 
 impl Observer for Trace<'_> {
     fn memtable(&mut self, memtable: &Memtable, found: Option<(SeqNo, Tag)>) {
-        self.memtables.push(MemtableAsked {
+        self.memtables.push(MemtableProbe {
             sealed: memtable.sealed_at().is_some(),
             entries: memtable.entries() as usize,
             found: found.map(|(seqno, tag)| found_entry(seqno, tag)),
@@ -259,7 +259,7 @@ impl Observer for Trace<'_> {
 
     fn run(&mut self, place: RunPlace, table: Option<&Arc<Table>>) {
         let user_key = |key: &[u8]| self.order.decode(key).to_vec();
-        let table = table.map(|table| TableAsked {
+        let table = table.map(|table| TableProbe {
             path: table.path().to_path_buf(),
             number: table.meta().id.0,
             bounds: (
@@ -271,7 +271,7 @@ impl Observer for Trace<'_> {
             pages: Vec::new(),
             found: None,
         });
-        self.runs.push(RunAsked {
+        self.runs.push(RunProbe {
             level: place.level,
             group: place.group,
             run: place.run,
@@ -280,7 +280,7 @@ impl Observer for Trace<'_> {
     }
 
     fn narrowed(&mut self, level: usize, group: usize, left: RunMask) {
-        self.group_filters.push(GroupFilterAsked {
+        self.group_filters.push(GroupFilterProbe {
             level,
             group,
             runs_left: left.0.count_ones() as usize,
@@ -289,17 +289,17 @@ impl Observer for Trace<'_> {
     }
 
     fn probe_page(&mut self, probe: &GroupProbe, id: PageId) {
-        self.probe_page = Some(asked_page(id, probe.pages.has_cached(id)));
+        self.probe_page = Some(page_request(id, probe.pages.has_cached(id)));
     }
 
     fn page(&mut self, table: &Table, id: PageId) {
-        let page = asked_page(id, table.pages().has_cached(id));
+        let page = page_request(id, table.pages().has_cached(id));
         self.table().pages.push(page);
     }
 
-    fn answered(&mut self, asked: &GetState, lookup: &Lookup) {
+    fn answered(&mut self, state: &GetState, lookup: &Lookup) {
         let table = self.table();
-        table.filter = match (asked.filter_asked, asked.filter_passed) {
+        table.filter = match (state.filter_probed, state.filter_passed) {
             (false, _) => FilterAnswer::Missing,
             (true, false) => FilterAnswer::No,
             (true, true) => FilterAnswer::Maybe,
@@ -310,8 +310,8 @@ impl Observer for Trace<'_> {
     }
 }
 
-fn asked_page(id: PageId, cached: bool) -> PageAsked {
-    PageAsked {
+fn page_request(id: PageId, cached: bool) -> PageRequest {
+    PageRequest {
         class: id.class,
         offset: id.handle.offset,
         bytes: id.handle.bytes,

@@ -50,7 +50,7 @@ pub(crate) fn flush_oldest(engine: &Engine, partition: &Partition) -> Result<()>
 
     engine.unseal(memtable.reserved_bytes());
     engine.release_log();
-    engine.tell(Event::Flushed {
+    engine.report(Event::Flushed {
         keyspace: partition.keyspace.name(),
         partition: partition.index,
         entries,

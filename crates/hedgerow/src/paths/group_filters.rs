@@ -11,7 +11,7 @@ use crate::base::page::TableId;
 use crate::base::stats::Job;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::tree_edit::TreeEdit;
-use crate::group_filter::{self, Context, Host, Step, filters_dir};
+use crate::group_filter::{self, BuildStep, Context, Host, filters_dir};
 use crate::tree::engine::Engine;
 use crate::tree::memtable::Memtable;
 use crate::tree::partition::{KeyspaceFacts, Partition};
@@ -40,7 +40,7 @@ impl Host for Engine {
     }
 
     fn report(&self, job: Job, error: Error) {
-        self.tell_failure(job, error);
+        self.report_failure(job, error);
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn install(
 }
 
 /// The next thing that the filters of a tree lack.
-pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<Box<dyn Step>> {
+pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<Box<dyn BuildStep>> {
     if engine.writer().is_err() || partition.is_dropped() {
         return None;
     }
@@ -110,7 +110,11 @@ pub(crate) fn next(engine: &Engine, partition: &Partition) -> Option<Box<dyn Ste
 }
 
 /// Builds what the filters of a tree lack, and puts it into the tree.
-pub(crate) fn carry_out(engine: &Engine, partition: &Partition, step: Box<dyn Step>) -> Result<()> {
+pub(crate) fn carry_out(
+    engine: &Engine,
+    partition: &Partition,
+    step: Box<dyn BuildStep>,
+) -> Result<()> {
     let _turn = step.takes_a_turn().then(|| lock(&partition.filters.turn));
     let design = partition.keyspace.design_owned();
     let tree = partition.tree_owned();

@@ -135,12 +135,12 @@ fn in_tables<'v>(
     loop {
         match lookup.step(stats, page.take(), observer)? {
             Step::Read(id) => {
-                let asked = lookup.asked();
-                match asked {
+                let source = lookup.source();
+                match source {
                     LookupSource::Table(table) => observer.page(table, id),
                     LookupSource::Probe(probe) => observer.probe_page(probe, id),
                 }
-                page = lookup.accept(asked, asked.page(id))?;
+                page = lookup.accept(source, source.page(id))?;
             }
             Step::Done(answer) => return Ok(answer),
         }
@@ -289,7 +289,7 @@ pub(crate) struct TableLookup<'v, 'a> {
 pub(crate) struct Position {
     level: usize,
     group: Option<GroupPosition>,
-    asked: Option<SourcePlace>,
+    source: Option<SourcePlace>,
     /// The page that a filter over several runs wanted last, and its content once it is read.
     /// Filters of other levels may be in the same page.
     probe_page: Option<(PageId, Option<Page>)>,
@@ -317,12 +317,12 @@ enum SourcePlace {
 
 impl Position {
     /// The filter or table that needs the page for which the lookup waits.
-    fn asked<'a>(&self, version: &'a Version) -> LookupSource<'a> {
-        let (Some(at), Some(asked)) = (&self.group, self.asked) else {
+    fn source<'a>(&self, version: &'a Version) -> LookupSource<'a> {
+        let (Some(at), Some(source)) = (&self.group, self.source) else {
             panic!("a lookup that wants a page asks somebody for it");
         };
         let group = &version.levels[self.level].groups[at.number];
-        match asked {
+        match source {
             SourcePlace::Probe(probe) => LookupSource::Probe(&group.filters.probes[probe]),
             SourcePlace::Table(table) => LookupSource::Table(&group.runs[at.run].tables[table]),
         }
@@ -335,8 +335,8 @@ impl<'v, 'a> TableLookup<'v, 'a> {
     }
 
     /// The filter or table that needs a page.
-    pub(crate) fn asked(&self) -> LookupSource<'v> {
-        self.at.asked(self.version)
+    pub(crate) fn source(&self) -> LookupSource<'v> {
+        self.at.source(self.version)
     }
 
     /// Prefetches the cache lines that every filter on the lookup path will probe, so that their
@@ -366,11 +366,11 @@ impl<'v, 'a> TableLookup<'v, 'a> {
     /// Accepts the page that is needed. If the page of a filter over several runs is damaged, the
     /// lookup skips the filter: the filter is rebuilt from the tables, and they know the answer.
     #[inline]
-    fn accept(&mut self, asked: LookupSource<'_>, page: Result<Page>) -> Result<Option<Page>> {
-        match (asked, page) {
+    fn accept(&mut self, source: LookupSource<'_>, page: Result<Page>) -> Result<Option<Page>> {
+        match (source, page) {
             (LookupSource::Probe(probe), Err(error)) if error.kind() == ErrorKind::Corruption => {
                 probe.pages.note_damage(&error);
-                self.at.asked = None;
+                self.at.source = None;
                 Ok(None)
             }
             (_, page) => page.map(Some),
@@ -385,7 +385,7 @@ impl<'v, 'a> TableLookup<'v, 'a> {
         observer: &mut impl Observer,
     ) -> Result<Step<Option<Answer<'v>>>> {
         while self.advance(observer) {
-            match self.ask(stats, page.take(), observer)? {
+            match self.probe(stats, page.take(), observer)? {
                 Step::Done(None) => {}
                 answer => return Ok(answer),
             }
@@ -397,32 +397,32 @@ impl<'v, 'a> TableLookup<'v, 'a> {
     /// is none.
     #[inline(always)]
     fn advance(&mut self, observer: &mut impl Observer) -> bool {
-        if self.at.asked.is_none() {
-            self.at.asked = self.next(observer);
+        if self.at.source.is_none() {
+            self.at.source = self.next(observer);
         }
-        self.at.asked.is_some()
+        self.at.source.is_some()
     }
 
     /// Probes the filter or table that it has advanced to. `Done(None)`: the lookup continues with
     /// the next one.
     #[inline(always)]
-    fn ask(
+    fn probe(
         &mut self,
         stats: &Stats,
         page: Option<Page>,
         observer: &mut impl Observer,
     ) -> Result<Step<Option<Answer<'v>>>> {
-        let answer = match self.asked() {
-            LookupSource::Probe(probe) => self.ask_probe(probe, stats, page, observer)?,
-            LookupSource::Table(table) => self.ask_table(table, stats, page, observer)?,
+        let answer = match self.source() {
+            LookupSource::Probe(probe) => self.probe_group_filter(probe, stats, page, observer)?,
+            LookupSource::Table(table) => self.probe_table(table, stats, page, observer)?,
         };
         if matches!(answer, Step::Done(None)) {
-            self.at.asked = None;
+            self.at.source = None;
         }
         Ok(answer)
     }
 
-    fn ask_probe(
+    fn probe_group_filter(
         &mut self,
         probe: &GroupProbe,
         stats: &Stats,
@@ -459,7 +459,7 @@ impl<'v, 'a> TableLookup<'v, 'a> {
         Ok(Step::Done(None))
     }
 
-    fn ask_table(
+    fn probe_table(
         &mut self,
         table: &'v Arc<Table>,
         stats: &Stats,
@@ -479,12 +479,12 @@ impl<'v, 'a> TableLookup<'v, 'a> {
             (Step::Done(lookup), None) => lookup,
             (Step::Done(lookup), Some(at)) => lookup.or_deleted(at),
         };
-        let asked = std::mem::take(&mut self.at.state);
-        observer.answered(&asked, &lookup);
-        if asked.filter_asked {
+        let state = std::mem::take(&mut self.at.state);
+        observer.answered(&state, &lookup);
+        if state.filter_probed {
             stats.filter_probes.add(1);
         }
-        if asked.filter_passed && matches!(lookup, Lookup::Absent) {
+        if state.filter_passed && matches!(lookup, Lookup::Absent) {
             stats.filter_false_positives.add(1);
         }
         Ok(Step::Done(self.conclude(stats, table, lookup)))
@@ -505,7 +505,7 @@ impl<'v, 'a> TableLookup<'v, 'a> {
                 Some(Answer { table, entry })
             }
             Lookup::Absent => {
-                self.at.asked = None;
+                self.at.source = None;
                 None
             }
         }

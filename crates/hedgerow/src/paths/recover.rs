@@ -113,7 +113,7 @@ pub(crate) fn open(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
     for partition in engine.catalog.load().partitions.values() {
         background::tune_and_settle(&engine, partition);
     }
-    engine.events.tell_all();
+    engine.events.deliver();
     Ok(engine)
 }
 
@@ -178,7 +178,7 @@ impl Recovery {
             .inspect_err(|_| engine.abandon())?;
         engine.remove_obsolete();
         engine.memory.balance();
-        engine.tell(Event::Recovered {
+        engine.report(Event::Recovered {
             operations,
             took: engine.environment.clock.now().saturating_sub(self.began),
         });
@@ -297,13 +297,13 @@ fn assemble(
         })
         .transpose()?;
     let events = Arc::new(Events::new(options.listener.clone()));
-    let told = events.clone();
+    let delivered = events.clone();
     let engine = Arc::new(Engine {
         directories: Directories {
             root: dir.to_path_buf(),
             places,
         },
-        scheduler: Scheduler::start(&environment, move || told.tell_all())?,
+        scheduler: Scheduler::start(&environment, move || delivered.deliver())?,
         throttle: Throttle::new(environment.clock.clone()),
         environment,
         memory,

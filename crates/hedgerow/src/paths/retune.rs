@@ -39,7 +39,7 @@ pub(crate) fn put_in_force(engine: &Engine, cell: &KeyspaceCell, design: Design)
         ));
         from
     };
-    engine.tell(Event::Retuned {
+    engine.report(Event::Retuned {
         keyspace: facts.name(),
         from,
         to: design,

@@ -57,7 +57,7 @@ pub(crate) fn adopted(
         return Ok(None);
     };
     Ok(find(&engine.memory, &writer.device, cell)?.map(|found| {
-        engine.tell(Event::Adopted {
+        engine.report(Event::Adopted {
             keyspace: cell.facts.name(),
             us_before: found.us_before,
             us: found.us,

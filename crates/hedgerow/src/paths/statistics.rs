@@ -49,7 +49,7 @@ pub(crate) fn gather(engine: &Arc<Engine>) -> DbStats {
         flushes: s.flushes.get(),
         merges: s.merges.get(),
         moves: s.moves.get(),
-        block_reads: s.pages_asked.get(),
+        block_reads: s.pages_requested.get(),
         device_reads: s.device_reads.get(),
         filter_probes: s.filter_probes.get(),
         filter_false_positives: s.filter_false_positives.get(),

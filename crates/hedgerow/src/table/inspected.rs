@@ -299,7 +299,7 @@ impl InspectedTable {
         index_page: &mut Option<(PageId, Page)>,
     ) -> Result<(Handle, Page)> {
         let index = self.index.as_ref().map_err(Clone::clone)?;
-        let handle = block_index::ask(&**index, &self.pages, index_page, |index, page| {
+        let handle = block_index::probe(&**index, &self.pages, index_page, |index, page| {
             index.handle(number, page)
         })
         .map_err(|e| e.at(self.path(), None))?;

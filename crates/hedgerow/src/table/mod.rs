@@ -118,19 +118,19 @@ impl Lookup {
 pub(crate) struct GetState {
     pub(crate) phase: Phase,
     /// True if the table has a filter and it was probed.
-    pub(crate) filter_asked: bool,
+    pub(crate) filter_probed: bool,
     /// True if the filter was probed and let the key pass.
     pub(crate) filter_passed: bool,
     /// The blocks still to search; `start` is the current one.
     pub(crate) blocks: std::ops::Range<usize>,
     /// The pages requested so far, by [`PageClass`]: data and value, index, filter.
-    pub(crate) pages_asked: u32,
+    pub(crate) pages_requested: u32,
 }
 
 impl GetState {
     /// Probes the filter of a whole table, if there is one. Returns `None` if the lookup must
     /// continue, or else its step.
-    fn ask_filter(
+    fn probe_filter(
         &mut self,
         filter: Option<&dyn Probe>,
         query: &Query<'_>,
@@ -139,7 +139,7 @@ impl GetState {
         let Some(filter) = filter else {
             return Ok(None);
         };
-        self.filter_asked = true;
+        self.filter_probed = true;
         match filter.candidates(query.hash, page.take().as_ref())? {
             Step::Read(id) => return Ok(Some(Step::Read(id))),
             Step::Done(runs) if runs.is_empty() => return Ok(Some(Step::Done(Lookup::Absent))),

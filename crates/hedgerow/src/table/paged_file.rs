@@ -129,7 +129,7 @@ impl PagedFile {
 
     /// Returns a verified page, from the cache or else from the file.
     pub(crate) fn page(&self, id: PageId) -> Result<Page> {
-        self.context.stats.pages_asked.add(1);
+        self.context.stats.pages_requested.add(1);
         if let Some(page) = self.cached(id) {
             return Ok(page);
         }
@@ -152,14 +152,14 @@ impl PagedFile {
     /// The page if it takes no read. Counts it as requested.
     pub(crate) fn at_hand(&self, id: PageId) -> Option<Page> {
         let page = self.cached(id)?;
-        self.context.stats.pages_asked.add(1);
+        self.context.stats.pages_requested.add(1);
         Some(page)
     }
 
     /// The page if it is in the cache. The caller has read it ahead, and this is its first use.
     pub(crate) fn read_ahead(&self, id: PageId) -> Option<Page> {
         let page = self.context.memory.cache.peek(id)?;
-        self.context.stats.pages_asked.add(1);
+        self.context.stats.pages_requested.add(1);
         Some(page)
     }
 
@@ -189,7 +189,7 @@ impl PagedFile {
             self.end_read(id, Ok(&stored[from..from + id.handle.bytes as usize]))
         };
         let page = end_read(first)?;
-        self.context.stats.pages_asked.add(1);
+        self.context.stats.pages_requested.add(1);
         for id in &ids[1..] {
             let _ = end_read(*id);
         }

@@ -111,7 +111,7 @@ impl<'a> Walk<'a> {
     }
 
     fn block(&mut self, number: usize) -> Result<()> {
-        let handle = self.ask_index(|index, page| index.handle(number, page))?;
+        let handle = self.probe_index(|index, page| index.handle(number, page))?;
         // The values out of line precede their block in the file, but the block is read first.
         let page = self
             .pages
@@ -178,9 +178,9 @@ impl<'a> Walk<'a> {
         }
         self.filtered(number, key)?;
         let blocks = self
-            .ask_index(|index, page| index.locate(key, page))?
+            .probe_index(|index, page| index.locate(key, page))?
             .blocks;
-        let lower_bound = self.ask_index(|index, page| index.lower_bound(key, page))?;
+        let lower_bound = self.probe_index(|index, page| index.lower_bound(key, page))?;
         if !blocks.contains(&number) || lower_bound.first.max(lower_bound.likely) > number {
             return Err(Error::corruption(format!(
                 "expected the index to find {key:?} in block {number}, found {blocks:?} and {lower_bound:?}"
@@ -218,11 +218,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn ask_index<T>(
+    fn probe_index<T>(
         &mut self,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Result<T> {
-        block_index::ask(self.index, self.pages, &mut self.index_page, question)
+        block_index::probe(self.index, self.pages, &mut self.index_page, question)
     }
 
     /// Checks the counts against the facts in the file.

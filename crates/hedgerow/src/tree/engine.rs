@@ -170,17 +170,17 @@ impl Engine {
 
     /// Queues an event for the listener, which is called soon and under no lock: after this job of
     /// the pool or another.
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn report(&self, event: Event) {
         if self.events.put(event) {
             self.scheduler.submit(Priority::Log, || ());
         }
     }
 
     /// Queues the failure of a job for the listener. That a database was closed is none.
-    pub(crate) fn tell_failure(&self, job: Job, error: Error) {
+    pub(crate) fn report_failure(&self, job: Job, error: Error) {
         if error.kind() != ErrorKind::Closed {
             let doing = job.words();
-            self.tell(Event::BackgroundError { doing, error });
+            self.report(Event::BackgroundError { doing, error });
         }
     }
 

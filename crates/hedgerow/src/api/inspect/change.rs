@@ -7,7 +7,7 @@ use crate::base::stats::Operations;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit as RecordedTreeEdit};
 use crate::table::TableFacts;
 use crate::tree::version::edit as recorded;
-use crate::tree::version::edit::{KeyspaceChange, Slot, Written};
+use crate::tree::version::edit::{EntryCounts, KeyspaceChange, Slot};
 use crate::tree::version::places::Places;
 
 /// One change of the description of a database.
@@ -62,7 +62,7 @@ pub enum Change {
         /// Its number.
         id: KeyspaceId,
         /// The counts.
-        written: Written,
+        written: EntryCounts,
     },
     /// A keyspace gets another name.
     RenameKeyspace {

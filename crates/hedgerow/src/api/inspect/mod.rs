@@ -51,5 +51,5 @@ pub use crate::table::{
     Footer, InspectedPage as TablePage, InspectedTable as Table, Part, StoredEntry, StoredValue,
     TableFacts,
 };
-pub use crate::tree::version::edit::Written;
+pub use crate::tree::version::edit::EntryCounts;
 pub use crate::tree::version::places::{Place, Places};

@@ -93,10 +93,10 @@ impl Hash {
 
 /// The filters of the runs of a level, all of them in memory: one for each, or one for all.
 #[derive(Debug)]
-pub struct Filters(Kind);
+pub struct Filters(FiltersKind);
 
 #[derive(Debug)]
-enum Kind {
+enum FiltersKind {
     /// Oldest first.
     Each(filter::Spec, Vec<Box<dyn Probe>>),
     Shared(MultiLevelCuckoo),
@@ -115,7 +115,7 @@ impl Filters {
                 entries,
                 mode,
             })?;
-            return Ok(Filters(Kind::Shared(filter)));
+            return Ok(Filters(FiltersKind::Shared(filter)));
         }
         let bits = spec.bits_per_key(1).filter(|bits| *bits > 0.0);
         let each = filter::Spec::of(spec, bits.map(|bits| bits as f32));
@@ -124,7 +124,7 @@ impl Filters {
                 "expected a filter whose bits are said, found {spec}"
             ))
         })?;
-        Ok(Filters(Kind::Each(each, Vec::new())))
+        Ok(Filters(FiltersKind::Each(each, Vec::new())))
     }
 
     /// Adds the newest run: its keys, each once, by their [`Hash::place`].
@@ -133,7 +133,7 @@ impl Filters {
     /// `InvalidArgument` if there are as many runs as it was made for.
     pub fn push(&mut self, keys: &[Hash]) -> Result<()> {
         match &mut self.0 {
-            Kind::Each(spec, probes) => {
+            FiltersKind::Each(spec, probes) => {
                 let mut builder = filter::Builder::new(*spec);
                 keys.iter().for_each(|hash| builder.add(KeyHash(hash.0)));
                 let mut pages = Vec::new();
@@ -144,7 +144,7 @@ impl Filters {
                 let pages = pages.iter().map(|page| Ok(&page[..]));
                 probes.push(description.resident(TABLE, pages)?);
             }
-            Kind::Shared(filter) => {
+            FiltersKind::Shared(filter) => {
                 // As in the engine, where readers keep the old filter.
                 *filter = filter.extend(keys.iter().map(|hash| hash.place()))?;
             }
@@ -158,7 +158,7 @@ impl Filters {
     /// None, unless there is a bug.
     pub fn candidates(&self, hashes: &[Hash], answers: &mut Vec<u64>) -> Result<()> {
         match &self.0 {
-            Kind::Each(_, probes) => {
+            FiltersKind::Each(_, probes) => {
                 for hash in hashes {
                     let mut runs = 0;
                     for (run, probe) in probes.iter().rev().enumerate() {
@@ -168,10 +168,10 @@ impl Filters {
                     answers.push(runs);
                 }
             }
-            Kind::Shared(filter) if hashes.len() == 1 => {
+            FiltersKind::Shared(filter) if hashes.len() == 1 => {
                 answers.push(done(filter.candidates(KeyHash(hashes[0].0), None)?)?.0);
             }
-            Kind::Shared(filter) => {
+            FiltersKind::Shared(filter) => {
                 let hashes: Vec<_> = hashes.iter().map(|hash| KeyHash(hash.0)).collect();
                 let mut found = Vec::with_capacity(hashes.len());
                 filter.candidates_of_many(&hashes, &mut found);
@@ -184,8 +184,8 @@ impl Filters {
     /// Their size in memory in bytes.
     pub fn bytes(&self) -> usize {
         match &self.0 {
-            Kind::Each(_, probes) => probes.iter().map(|probe| probe.memory_bytes()).sum(),
-            Kind::Shared(filter) => filter.memory_bytes(),
+            FiltersKind::Each(_, probes) => probes.iter().map(|probe| probe.memory_bytes()).sum(),
+            FiltersKind::Shared(filter) => filter.memory_bytes(),
         }
     }
 }

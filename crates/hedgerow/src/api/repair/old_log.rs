@@ -15,7 +15,7 @@ use super::RepairReport;
 use super::naming;
 use super::old_manifest;
 use super::replayed_log::{Keys, widen};
-use super::tables::Missing;
+use super::tables::MissingEntries;
 use crate::base::durable::sync_dir;
 use crate::base::entry::{LogPosition, SeqNo};
 use crate::base::error::{Error, Result};
@@ -161,7 +161,7 @@ pub(super) fn number_above_cuts(
 
 /// Reports what was cut from the log in `root`, by this repair and by earlier ones that did not
 /// end.
-pub(super) fn tell(
+pub(super) fn report(
     storage: &dyn Storage,
     places: &[PathBuf],
     root: &Path,
@@ -186,7 +186,7 @@ pub(super) fn tell(
         let missing = match segment {
             // Recovery has refused the first one, since something is unreadable there.
             Some(segment) => segment.missing(path, next, at == 0),
-            None => Some(Missing::unknown(path.clone())),
+            None => Some(MissingEntries::unknown(path.clone())),
         };
         report.missing.extend(missing);
     }
@@ -285,15 +285,20 @@ impl Segment {
     /// The entries missing with this segment. There are unreadable ones if recovery has refused it,
     /// if records follow the last readable one, or if it has no seal and the next segment begins
     /// with a later number.
-    fn missing(&self, path: &Path, next: Option<SeqNo>, is_refused: bool) -> Option<Missing> {
+    fn missing(
+        &self,
+        path: &Path,
+        next: Option<SeqNo>,
+        is_refused: bool,
+    ) -> Option<MissingEntries> {
         let end = self.numbers.map(|(_, next)| next);
         let has_gap = !self.is_sealed && next.is_some() && end != next;
         let has_more = is_refused || self.is_damaged || has_gap;
         let ranges = self.keys.iter().map(|(from, to)| from.clone()..=to.clone());
-        (has_more || self.entries > 0).then(|| Missing {
+        (has_more || self.entries > 0).then(|| MissingEntries {
             entries: (!has_more).then_some(self.entries),
             ranges: ranges.collect(),
-            ..Missing::unknown(path.to_path_buf())
+            ..MissingEntries::unknown(path.to_path_buf())
         })
     }
 }

@@ -89,7 +89,7 @@ impl OldManifest {
     }
 
     /// Reports the manifest if it is damaged. Returns the path under which it is kept then.
-    pub(super) fn tell(
+    pub(super) fn report(
         &self,
         storage: &dyn Storage,
         dir: &Path,

@@ -37,7 +37,7 @@ const UNNAMED: &str = ".unnamed";
 /// The entries missing from one damaged file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Missing {
+pub struct MissingEntries {
     /// The present path of the file.
     pub path: PathBuf,
     /// The keyspace, if it is known.
@@ -49,10 +49,10 @@ pub struct Missing {
     pub ranges: Vec<RangeInclusive<Vec<u8>>>,
 }
 
-impl Missing {
+impl MissingEntries {
     /// A file whose contents are unknown.
-    pub(super) fn unknown(path: PathBuf) -> Missing {
-        Missing {
+    pub(super) fn unknown(path: PathBuf) -> MissingEntries {
+        MissingEntries {
             path,
             keyspace: None,
             entries: None,
@@ -419,9 +419,9 @@ fn missing(
     meta: Option<TableMeta>,
     footer: Option<Footer>,
     loss: &Loss,
-) -> Option<Missing> {
+) -> Option<MissingEntries> {
     let Some(meta) = meta else {
-        return Some(Missing::unknown(path));
+        return Some(MissingEntries::unknown(path));
     };
     let entries = meta.entries.saturating_sub(loss.read);
     if entries == 0 && loss.ranges.is_empty() {
@@ -444,7 +444,7 @@ fn missing(
     };
     let user_keys =
         |range: &RangeInclusive<Vec<u8>>| user_key(range.start())..=user_key(range.end());
-    Some(Missing {
+    Some(MissingEntries {
         path,
         keyspace: Some(keyspace.map_or_else(|| guessed_name(id), |k| k.name.clone())),
         entries: Some(entries),

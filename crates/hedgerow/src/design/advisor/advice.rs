@@ -2,7 +2,7 @@
 
 use super::capacities::Capacities;
 use super::cost::Merges;
-use super::prediction::{Prediction, Tree};
+use super::prediction::{Prediction, TreeModel};
 use super::workload::Workload;
 use crate::base::options::{Design, Filter, Index, KeyOrder};
 use crate::design::merge_policy::geometry::Geometry;
@@ -102,7 +102,7 @@ pub struct Advice {
     /// Its ratios.
     pub capacities: Capacities,
     /// Its levels.
-    pub tree: Tree,
+    pub tree: TreeModel,
     /// Its predicted cost.
     pub prediction: Prediction,
     /// Its design, if that was priced as a whole.

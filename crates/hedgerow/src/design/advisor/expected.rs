@@ -5,7 +5,7 @@ use super::cost::Level;
 use super::device::Device;
 use super::growth;
 use super::growth::{GrownStore, Sizes, Stage};
-use super::prediction::Tree;
+use super::prediction::TreeModel;
 use super::workload::Workload;
 use crate::base::entry::ENTRY_OVERHEAD_BYTES;
 use crate::base::error::Result;
@@ -27,9 +27,9 @@ const RATIO_MIN: f64 = 2.0;
 
 /// The expected tree of a design.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Expected {
+pub struct ExpectedTree {
     /// Its levels in their mean state.
-    pub tree: Tree,
+    pub tree: TreeModel,
     /// The number of each of these levels in the engine, which counts unused levels, too.
     pub levels: Vec<usize>,
 }
@@ -48,7 +48,7 @@ pub fn expect(
     workload: &Workload,
     device: &Device,
     memory_bytes: u64,
-) -> Result<Expected> {
+) -> Result<ExpectedTree> {
     workload.check()?;
     design.check()?;
     let sizes = sizes(design, workload, memory_bytes);
@@ -76,13 +76,13 @@ pub fn expect(
             cached: 0.0,
         }
     };
-    let mut tree = Tree {
+    let mut tree = TreeModel {
         level0_runs: f64::from(grown.level0_runs),
         levels: grown.stages.iter().enumerate().map(level).collect(),
         memtables_bytes: 2.0 * sizes.memtable_bytes as f64,
     };
     tree.fill_cache(workload, device, memory_bytes as f64);
-    Ok(Expected {
+    Ok(ExpectedTree {
         tree,
         levels: grown.stages.iter().map(|stage| stage.level).collect(),
     })

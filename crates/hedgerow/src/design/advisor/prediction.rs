@@ -9,7 +9,7 @@ use super::workload::Workload;
 
 /// Full levels under a level 0 of cached runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tree {
+pub struct TreeModel {
     /// Runs of level 0 that are merged down together.
     pub level0_runs: f64,
     /// The levels from level 1, the smallest, down.
@@ -72,7 +72,7 @@ impl Memory {
 /// A page read less often than once in this many operations counts as never read.
 const OPERATIONS_MAX: f64 = 1e18;
 
-impl Tree {
+impl TreeModel {
     /// Caches data as far as memory is left, first where a byte saves most.
     pub(crate) fn fill_memory(&mut self, workload: &Workload, device: &Device, memory_bytes: f64) {
         let mut left = memory_bytes - self.predict(workload, device).memory.total();
@@ -188,7 +188,7 @@ pub(crate) fn space(levels: &[Level], workload: &Workload) -> f64 {
 /// **T**hree-level, **H**Table's marks or **-** paged; the filter, **B**loom, its **P**ages read,
 /// **C**uckoo or **M**ulti-level cuckoo, with its bits per key in memory; `*` for cached data, or
 /// the cached part.
-impl fmt::Display for Tree {
+impl fmt::Display for TreeModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let levels: Vec<String> = self.levels.iter().map(Level::to_string).collect();
         f.write_str(&levels.join(" "))

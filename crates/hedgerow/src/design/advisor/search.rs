@@ -11,7 +11,7 @@ use super::advice::{Advice, Constraints, is_worn};
 use super::capacities::Capacities;
 use super::cost::{Level, Share};
 use super::device::Device;
-use super::prediction::{Tree, space};
+use super::prediction::{TreeModel, space};
 use super::whole_designs::whole_designs;
 use super::workload::Workload;
 use crate::base::error::{Error, Result};
@@ -110,7 +110,7 @@ fn solve(
     search.keep_space(levels.last_mut()?);
     let memtables_bytes = 2.0 * constraints.memtable();
     let budget = constraints.memory_bytes - memtables_bytes;
-    let mut tree = Tree {
+    let mut tree = TreeModel {
         level0_runs: capacities.level0_runs,
         levels: within(&levels, budget)?,
         memtables_bytes,

@@ -7,7 +7,7 @@
 //! 1.7; `level_compaction_dynamic_level_bytes` in RocksDB). Level 0 goes to the base level. Levels
 //! above the base that still hold data are drained first.
 //!
-//! Such a policy is data: a [`Step`] for each distance from the last level.
+//! Such a policy is data: a [`LevelStep`] for each distance from the last level.
 
 use crate::base::options::CutSpec;
 
@@ -33,7 +33,7 @@ const ROUNDING: f64 = 1.0 - 1e-9;
 
 /// The rule for the levels at one distance from the last.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Step {
+pub(super) struct LevelStep {
     /// The natural logarithm of the capacity over the size of the last level.
     pub(super) ln_share: f64,
     pub(super) runs_max: u32,
@@ -48,7 +48,7 @@ pub(crate) struct LevelShares {
     /// The base level is worth at least this many merges out of level 0.
     pub(super) base_merges: f64,
     /// The steps by distance, the last level first.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<LevelStep>,
 }
 
 impl LevelShares {
@@ -64,7 +64,7 @@ impl LevelShares {
         let mut ln_below = f64::INFINITY;
         let step = |distance| {
             let runs_max = runs_max(distance);
-            let step = Step {
+            let step = LevelStep {
                 ln_share,
                 runs_max,
                 cut: default_cut(cut, ln_below.exp()),
@@ -91,11 +91,11 @@ impl Policy for LevelShares {
     fn targets(&self, summary: &Summary) -> Targets {
         let anchor = summary.levels.iter().skip(1).map(|level| level.bytes).max();
         let ln_anchor = (anchor.unwrap_or(0) as f64).ln();
-        let capacity = |step: &Step| (ln_anchor + step.ln_share).exp();
+        let capacity = |step: &LevelStep| (ln_anchor + step.ln_share).exp();
         let merge_bytes = summary.memtable_bytes.max(1) as f64 * f64::from(self.level0_runs.max(1));
         let base_min = merge_bytes * self.base_merges;
 
-        let is_wanted = |step: &&Step| capacity(step) >= base_min * ROUNDING;
+        let is_wanted = |step: &&LevelStep| capacity(step) >= base_min * ROUNDING;
         let wanted = 1 + self.steps[1..].iter().take_while(is_wanted).count();
         let depth = match summary.levels.len() {
             found if found > wanted => found,

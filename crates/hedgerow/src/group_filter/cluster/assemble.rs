@@ -66,7 +66,7 @@ pub(crate) fn assemble(
     let mut streams = Vec::new();
     let mut feeds = Vec::new();
     for source in sources {
-        feeds.push(Feed::new(source, feeds.len(), &mut streams)?);
+        feeds.push(SourceReader::new(source, feeds.len(), &mut streams)?);
     }
     assert!(
         (1..=STRIPES_MAX).contains(&streams.len()),
@@ -222,17 +222,17 @@ impl Queue {
 }
 
 /// A source that is read.
-struct Feed<'a> {
+struct SourceReader<'a> {
     cluster: Option<&'a Cluster>,
     /// For each stripe of the cluster the stream that it goes to.
     streams: Vec<Option<usize>>,
     extents: Box<dyn Iterator<Item = Extent> + 'a>,
 }
 
-impl<'a> Feed<'a> {
+impl<'a> SourceReader<'a> {
     /// Adds its streams to those of all sources.
-    fn new(source: &Source<'a>, number: usize, all: &mut Vec<Stream>) -> Result<Feed<'a>> {
-        let mut feed = Feed {
+    fn new(source: &Source<'a>, number: usize, all: &mut Vec<Stream>) -> Result<SourceReader<'a>> {
+        let mut feed = SourceReader {
             cluster: None,
             streams: Vec::new(),
             extents: Box::new(std::iter::empty()),
@@ -292,7 +292,7 @@ impl<'a> Feed<'a> {
 
 struct Assembly<'a> {
     streams: Vec<Stream>,
-    feeds: Vec<Feed<'a>>,
+    feeds: Vec<SourceReader<'a>>,
     /// The streams that have not begun, the next one last.
     waiting: Vec<usize>,
     active: Vec<usize>,

@@ -38,7 +38,7 @@ impl Probe for ClusterProbe {
         let asked = self
             .cluster
             .cluster
-            .ask(hash, page, &self.runs, absent_from);
+            .probe(hash, page, &self.runs, absent_from);
         Ok(match asked? {
             Step::Read(id) => Step::Read(id),
             Step::Done(()) => Step::Done(left),

@@ -8,8 +8,8 @@ use crate::base::options::FilterSpec;
 use crate::base::page::{DEVICE_PAGE_BYTES, TableId};
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{
-    self, Context, FilterContents, FilterFile, FoundFile, GroupProbe, Magic, Step, TableBuilder,
-    Version,
+    self, BuildStep, Context, FilterContents, FilterFile, FoundFile, GroupProbe, Magic,
+    TableBuilder, Version,
 };
 use crate::table::paged_file::PagedFile;
 
@@ -18,14 +18,14 @@ use super::gather::{next, write_fresh};
 use super::{ClusterContents, attach, checked, gather, stored_cluster};
 
 /// Clustered Bloom filters.
-pub(crate) struct Kind;
+pub(crate) struct ClusterKind;
 
-impl group_filter::Kind for Kind {
+impl group_filter::FilterKind for ClusterKind {
     fn carry(&self, before: &Version, after: &mut Version, edit: &TreeEdit) {
         attach::carry(before, after, edit);
     }
 
-    fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn Step>> {
+    fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn BuildStep>> {
         let task = next(cx, version)?;
         Some(Box::new(task))
     }

@@ -25,7 +25,7 @@ use crate::design::cluster_plan::{LevelFilters, Plan, RESIDENT_SHARE};
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::LevelTarget;
 use crate::design::merge_policy::shape::{LEVELS_MAX, Level};
-use crate::group_filter::{self, Change, Context, FoundFile, Step, Version};
+use crate::group_filter::{self, BuildStep, Context, FoundFile, Version, VersionChange};
 use crate::table::Table;
 
 use super::Source;
@@ -154,12 +154,12 @@ fn join(cx: &Context<'_>, members: &[Member]) -> Result<Arc<StoredCluster>> {
     stored_cluster::join(number, &members)
 }
 
-impl Step for Task {
+impl BuildStep for Task {
     fn takes_a_turn(&self) -> bool {
         false
     }
 
-    fn run(self: Box<Self>, cx: &Context<'_>, version: &Version) -> Result<Option<Change>> {
+    fn run(self: Box<Self>, cx: &Context<'_>, version: &Version) -> Result<Option<VersionChange>> {
         let new = match *self {
             Task::Cover(table) => {
                 let level = version.table(table.meta().id);
@@ -187,7 +187,8 @@ impl Step for Task {
                 return Ok(Some(Box::new(forget)));
             }
         };
-        let replace = |new| -> Change { Box::new(move |version| attach::replace(version, &new)) };
+        let replace =
+            |new| -> VersionChange { Box::new(move |version| attach::replace(version, &new)) };
         Ok(new.map(replace))
     }
 }

@@ -33,7 +33,7 @@ mod tests;
 mod unit;
 
 pub(crate) use assemble::{Source, assemble};
-pub(crate) use cluster_kind::Kind;
+pub(crate) use cluster_kind::ClusterKind;
 #[cfg(test)]
 pub(crate) use columns::Builder;
 use columns::Columns;
@@ -184,7 +184,7 @@ impl Cluster {
     /// Calls `absent_from` with the mark of each table that does not hold a key with this hash.
     /// Stripes without a mark are left out. `page` is the page that the answer before this one
     /// wanted. No page is wanted if no marked table covers the position.
-    pub(crate) fn ask<T: Copy>(
+    pub(crate) fn probe<T: Copy>(
         &self,
         hash: KeyHash,
         page: Option<&Page>,
@@ -192,7 +192,7 @@ impl Cluster {
         mut absent_from: impl FnMut(T),
     ) -> Result<Step<()>> {
         if let Some(resident) = &self.resident {
-            let answer = resident.ask(self.stripes(), hash, marks, absent_from);
+            let answer = resident.probe(self.stripes(), hash, marks, absent_from);
             return answer.map(Step::Done);
         }
         let position = position(hash);

@@ -183,7 +183,7 @@ impl Stretches {
     /// Calls `absent_from` with the mark of each table that does not hold a key with this hash.
     /// Stripes without a mark are left out.
     #[inline]
-    pub(super) fn ask<T: Copy>(
+    pub(super) fn probe<T: Copy>(
         &self,
         stripes: &[Stripe],
         hash: KeyHash,

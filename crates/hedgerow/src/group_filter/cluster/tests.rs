@@ -91,7 +91,7 @@ fn candidates(
     let marks: Vec<_> = left.keys().copied().map(Some).collect();
     let (mut page, mut pages) = (None, 0);
     while let Step::Read(id) = cluster
-        .ask(hash, page.as_ref(), &marks, |stripe| {
+        .probe(hash, page.as_ref(), &marks, |stripe| {
             left.remove(&stripe);
         })
         .unwrap()

@@ -21,7 +21,7 @@ fn open(bytes: &[u8], number: u64) -> Result<FilterFile> {
 }
 
 /// File 9, with a body of this size.
-fn file(kind: &dyn Kind, body_bytes: usize) -> Vec<u8> {
+fn file(kind: &dyn FilterKind, body_bytes: usize) -> Vec<u8> {
     let mut bytes = vec![7; body_bytes];
     let place = (TableId(9), body_bytes as u64);
     bytes.extend(encode(kind.magic(), place, OWNER, DESCRIPTION));

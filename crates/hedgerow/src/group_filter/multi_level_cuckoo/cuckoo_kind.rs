@@ -6,7 +6,7 @@ use crate::base::error::Result;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::tree_edit::TreeEdit;
 use crate::group_filter::{
-    self, Change, Context, FilterContents, FilterFile, FoundFile, Magic, Step, Version,
+    self, BuildStep, Context, FilterContents, FilterFile, FoundFile, Magic, Version, VersionChange,
 };
 use crate::table::Table;
 use crate::table::paged_file::PagedFile;
@@ -15,21 +15,21 @@ use super::grow::{Ready, lacking};
 use super::{ahead, stored};
 
 /// Multi-level cuckoo filters.
-pub(crate) struct Kind;
+pub(crate) struct CuckooKind;
 
-impl group_filter::Kind for Kind {
+impl group_filter::FilterKind for CuckooKind {
     fn prepare(
         &self,
         cx: &Context<'_>,
         version: &Version,
         edit: &TreeEdit,
         open: &dyn Fn(&TableMeta) -> Arc<Table>,
-    ) -> Vec<Change> {
+    ) -> Vec<VersionChange> {
         let ready = ahead::build(cx, version, edit, open);
         ready.into_iter().map(Ready::change).collect()
     }
 
-    fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn Step>> {
+    fn next(&self, cx: &Context<'_>, version: &Version) -> Option<Box<dyn BuildStep>> {
         if stored::is_any_due(version) {
             return Some(Box::new(stored::WriteDue));
         }

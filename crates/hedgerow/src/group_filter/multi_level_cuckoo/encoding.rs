@@ -10,7 +10,7 @@ use crate::base::codec::ByteReader;
 use crate::base::codec::checksum;
 use crate::base::error::{Error, Result};
 use crate::base::page::Buffer;
-use crate::table::filter::buckets::{Geometry, HASH_BITS, PADDING_BYTES, SLOTS};
+use crate::table::filter::buckets::{BucketGeometry, HASH_BITS, PADDING_BYTES, SLOTS};
 
 use super::{Mode, MultiLevelCuckoo, Ring, WholeHashes};
 
@@ -129,7 +129,7 @@ impl MultiLevelCuckoo {
             ))
         })?;
         let payload_bits = mode.payload_bits(ring);
-        let geometry = Geometry::new(buckets, fingerprint_bits, payload_bits)?;
+        let geometry = BucketGeometry::new(buckets, fingerprint_bits, payload_bits)?;
         if names.len() != ring.runs() {
             return Err(Error::corruption(format!(
                 "expected a filter of {} runs, found one of {runs}",

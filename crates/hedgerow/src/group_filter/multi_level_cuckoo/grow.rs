@@ -33,7 +33,7 @@ use crate::base::mutex::lock;
 use crate::base::page::TableId;
 use crate::design::in_force::DesignInForce;
 use crate::design::merge_policy::shape::{Group, RUNS_MAX, Run};
-use crate::group_filter::{self, Change, Context, GroupProbe, Step, Version};
+use crate::group_filter::{self, BuildStep, Context, GroupProbe, Version, VersionChange};
 use crate::table::Table;
 use crate::table::filter::Probe;
 
@@ -408,12 +408,12 @@ impl Addition {
     }
 }
 
-impl Step for Addition {
+impl BuildStep for Addition {
     fn takes_a_turn(&self) -> bool {
         self.level > 0
     }
 
-    fn run(self: Box<Self>, cx: &Context<'_>, _: &Version) -> Result<Option<Change>> {
+    fn run(self: Box<Self>, cx: &Context<'_>, _: &Version) -> Result<Option<VersionChange>> {
         Ok(Some(self.build(cx)?.change()))
     }
 }
@@ -426,7 +426,7 @@ pub(super) struct Ready {
 
 impl Ready {
     /// Puts the filter into a tree, unless the runs have changed meanwhile.
-    pub(super) fn change(self) -> Change {
+    pub(super) fn change(self) -> VersionChange {
         Box::new(move |version| {
             let Ready { addition, probe } = self;
             let level = version.levels.get_mut(addition.level);

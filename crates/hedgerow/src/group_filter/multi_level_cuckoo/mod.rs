@@ -37,7 +37,7 @@ mod ring;
 mod stored;
 mod unique;
 
-pub(crate) use cuckoo_kind::Kind;
+pub(crate) use cuckoo_kind::CuckooKind;
 pub use stored::CuckooContents;
 
 use std::collections::HashMap;
@@ -51,7 +51,7 @@ use crate::base::page::{Buffer, Page, Step};
 use crate::table::filter::bucket_word::Word;
 use crate::table::filter::buckets;
 use crate::table::filter::buckets::{
-    BucketPair, CuckooBuilder, Geometry, InsertResult, PADDING_BYTES, SLOTS,
+    BucketGeometry, BucketPair, CuckooBuilder, InsertResult, PADDING_BYTES, SLOTS,
 };
 use crate::table::filter::{Probe, RunMask, remix};
 use ring::Ring;
@@ -113,7 +113,7 @@ impl Hasher for Remixer {
 /// The filter of the runs of a group.
 #[derive(Debug)]
 pub(crate) struct MultiLevelCuckoo {
-    geometry: Geometry,
+    geometry: BucketGeometry,
     /// The buckets, then padding.
     buckets: Buffer,
     /// The entries that found no room.
@@ -154,11 +154,11 @@ impl CuckooSize {
         parts.map(|(_, geometry)| geometry.bytes())
     }
 
-    fn parts(&self) -> Option<(Ring, Geometry)> {
+    fn parts(&self) -> Option<(Ring, BucketGeometry)> {
         let ring = Ring::for_runs(self.runs_max)?;
-        let buckets = u32::try_from(Geometry::buckets_for(self.entries)).ok()?;
+        let buckets = u32::try_from(BucketGeometry::buckets_for(self.entries)).ok()?;
         let payload_bits = self.mode.payload_bits(ring);
-        let geometry = Geometry::new(buckets, self.fingerprint_bits, payload_bits).ok()?;
+        let geometry = BucketGeometry::new(buckets, self.fingerprint_bits, payload_bits).ok()?;
         (geometry.bytes() <= TABLE_BYTES_MAX).then_some((ring, geometry))
     }
 }

@@ -18,7 +18,8 @@ use crate::base::page::TableId;
 use crate::base::stats::Job;
 use crate::design::merge_policy::shape::Group;
 use crate::group_filter::{
-    Change, Context, FilterFile, FilterFileWriter, FoundFile, GroupProbe, Magic, Step, Version,
+    BuildStep, Context, FilterFile, FilterFileWriter, FoundFile, GroupProbe, Magic, Version,
+    VersionChange,
 };
 use crate::table::Table;
 use crate::table::paged_file::PagedFile;
@@ -58,12 +59,12 @@ fn probes(version: &Version) -> impl Iterator<Item = (&Group<Arc<Table>>, &Group
 /// Writes the filters of a tree that are due.
 pub(super) struct WriteDue;
 
-impl Step for WriteDue {
+impl BuildStep for WriteDue {
     fn takes_a_turn(&self) -> bool {
         false
     }
 
-    fn run(self: Box<Self>, cx: &Context<'_>, version: &Version) -> Result<Option<Change>> {
+    fn run(self: Box<Self>, cx: &Context<'_>, version: &Version) -> Result<Option<VersionChange>> {
         write_some(cx, version, is_due, |bytes| cx.host.pace(bytes));
         Ok(None)
     }

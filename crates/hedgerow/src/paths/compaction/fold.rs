@@ -171,7 +171,7 @@ impl<'a> OperandFold<'a> {
             Ok(Some(_)) => return stripe.to_vec(),
             Err(error) => {
                 if !std::mem::replace(&mut self.is_told, true) {
-                    self.engine.tell_failure(Job::FoldOperands, error);
+                    self.engine.report_failure(Job::FoldOperands, error);
                 }
                 return stripe.to_vec();
             }

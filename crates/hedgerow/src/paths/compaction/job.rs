@@ -81,7 +81,7 @@ fn move_down(
     let design = partition.keyspace.design_owned();
     group_filters::install(engine, partition, &design, edit, None, None)?;
     engine.stats.moves.add(1);
-    engine.tell(Event::Moved {
+    engine.report(Event::Moved {
         keyspace: partition.keyspace.name(),
         from_level: inputs.iter().map(|it| it.level).min().unwrap_or_default(),
         to_level: target.level,
@@ -126,7 +126,7 @@ fn merge(
     engine.stats.merge_read_bytes.add(read_bytes);
     engine.stats.merge_write_bytes.add(write_bytes);
     engine.stats.merge_entries.add(entries);
-    engine.tell(Event::Merged {
+    engine.report(Event::Merged {
         keyspace: partition.keyspace.name(),
         partition: partition.index,
         from_level: inputs.iter().map(|i| i.level).min().unwrap_or_default(),

@@ -179,7 +179,7 @@ pub(crate) fn end_retune(engine: &Engine, partition: &Partition) {
         work.retuned_at.take()
     };
     if let Some(began) = began {
-        engine.tell(Event::Reshaped {
+        engine.report(Event::Reshaped {
             keyspace: partition.keyspace.name(),
             partition: partition.index,
             took: engine.environment.clock.now().saturating_sub(began),
@@ -275,7 +275,7 @@ fn tree_debt(partition: &Partition, tree: &SuperVersion) -> Debt {
 }
 
 /// A step of a compaction that a user requested.
-pub(crate) enum Step {
+pub(crate) enum MergeStep {
     /// A merge, which is among the running ones.
     Run(MergeJob),
     /// Fewer than this many jobs must run.
@@ -284,7 +284,7 @@ pub(crate) enum Step {
 }
 
 /// The next step of a compaction that a user requested.
-pub(crate) fn step(engine: &Engine, partition: &Partition, manual: &mut Manual) -> Step {
+pub(crate) fn step(engine: &Engine, partition: &Partition, manual: &mut Manual) -> MergeStep {
     let mut work = partition.work();
     let design = partition.keyspace.design_owned();
     let version = partition.tree_owned().version.clone();
@@ -294,9 +294,9 @@ pub(crate) fn step(engine: &Engine, partition: &Partition, manual: &mut Manual) 
         .unwrap_or_else(|| manual.next(&version, &targets, &work.running, &limits));
     match step {
         ManualStep::Run(plan) => {
-            Step::Run(MergeJob::new(design, &version, plan).entered(&mut work))
+            MergeStep::Run(MergeJob::new(design, &version, plan).entered(&mut work))
         }
-        ManualStep::Wait => Step::Wait(work.running.len()),
-        ManualStep::Done => Step::Done,
+        ManualStep::Wait => MergeStep::Wait(work.running.len()),
+        ManualStep::Done => MergeStep::Done,
     }
 }

@@ -86,12 +86,12 @@ fn in_cached_pages(
     lookup.touch_filters();
     let mut page = None;
     while lookup.advance(&mut ()) {
-        let asked = lookup.asked();
-        if !asked.is_open() {
+        let source = lookup.source();
+        if !source.is_open() {
             return Ok(None);
         }
-        match lookup.ask(&engine.stats, page.take(), &mut ())? {
-            Step::Read(id) => match asked.cached_or_prefetch(id) {
+        match lookup.probe(&engine.stats, page.take(), &mut ())? {
+            Step::Read(id) => match source.cached_or_prefetch(id) {
                 None => return Ok(None),
                 cached => page = cached,
             },

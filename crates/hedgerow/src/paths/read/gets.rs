@@ -44,12 +44,12 @@ const PIECE: usize = 16;
 pub(crate) struct View<'s> {
     state: &'s KeyspaceState,
     moment: Moment,
-    trees: Vec<Option<Rc<Tree>>>,
+    trees: Vec<Option<Rc<TreeView>>>,
 }
 
 /// Its references are counted once for all gets of a view; otherwise threads would contend for the
 /// counts.
-struct Tree(Arc<SuperVersion>, Arc<Partition>);
+struct TreeView(Arc<SuperVersion>, Arc<Partition>);
 
 impl<'s> View<'s> {
     pub(crate) fn new(state: &'s KeyspaceState, moment: Moment) -> View<'s> {
@@ -60,11 +60,11 @@ impl<'s> View<'s> {
         }
     }
 
-    fn tree(&mut self, user_key: &[u8], hash: KeyHash) -> &Rc<Tree> {
+    fn tree(&mut self, user_key: &[u8], hash: KeyHash) -> &Rc<TreeView> {
         let partition = self.state.facts.router.route(user_key, hash);
         let tree = || {
             let partition = &self.state.partitions[partition];
-            Rc::new(Tree(partition.tree_owned(), partition.clone()))
+            Rc::new(TreeView(partition.tree_owned(), partition.clone()))
         };
         self.trees[partition].get_or_insert_with(tree)
     }
@@ -206,10 +206,10 @@ impl<'k, T> Gets<'k, T> {
         let engine = self.engine;
         let get = in_slot(&mut self.slots, slot);
         let Some(file) = get.file() else {
-            let page = get.asked().page(id);
+            let page = get.source().page(id);
             return self.accept(slot, page);
         };
-        engine.stats.pages_asked.add(1);
+        engine.stats.pages_requested.add(1);
         if let Some(page) = file.cached(id) {
             return self.ready.push((slot, Some(page)));
         }
@@ -266,7 +266,7 @@ fn in_slot<'g, 'k, T>(slots: &'g mut [Option<Get<'k, T>>], slot: usize) -> &'g m
 
 /// A get that has probed the memtables, and its position.
 struct Get<'k, T> {
-    tree: Rc<Tree>,
+    tree: Rc<TreeView>,
     /// The order key.
     key: Cow<'k, [u8]>,
     hash: KeyHash,
@@ -297,13 +297,13 @@ impl<T> Get<'_, T> {
         TableLookup::new(&self.tree.0.version, query, &mut self.position)
     }
 
-    fn asked(&self) -> LookupSource<'_> {
-        self.position.asked(&self.tree.0.version)
+    fn source(&self) -> LookupSource<'_> {
+        self.position.source(&self.tree.0.version)
     }
 
     /// The file of the page that it needs.
     fn file(&self) -> Option<&PagedFile> {
-        self.asked().file()
+        self.source().file()
     }
 
     fn accept(&mut self, page: Result<Page>) -> Result<Option<Page>> {
@@ -311,7 +311,7 @@ impl<T> Get<'_, T> {
             Some(_) => page.map(Some),
             None => {
                 let mut lookup = self.lookup();
-                lookup.accept(lookup.asked(), page)
+                lookup.accept(lookup.source(), page)
             }
         }
     }
@@ -319,7 +319,7 @@ impl<T> Get<'_, T> {
     /// Proceeds until it needs a page or has the value. `page` is the page needed before.
     fn step(&mut self, engine: &Engine, page: Option<Page>) -> Result<Step<Option<Slice>>> {
         let found = if let Some(entry) = self.found.take() {
-            let LookupSource::Table(table) = self.asked() else {
+            let LookupSource::Table(table) = self.source() else {
                 panic!("a value is in a table");
             };
             Answer { table, entry }.value(engine, page)?

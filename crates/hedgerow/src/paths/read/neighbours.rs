@@ -109,11 +109,11 @@ impl Near {
         }
         let mut page = None;
         while lookup.advance(&mut ()) {
-            let asked = lookup.asked();
-            if !asked.is_open() {
+            let source = lookup.source();
+            if !source.is_open() {
                 return Ok(None);
             }
-            if let (LookupSource::Table(table), None) = (asked, &page)
+            if let (LookupSource::Table(table), None) = (source, &page)
                 && let Some(answer) = self.answer(table, &query)?
             {
                 match lookup.conclude(&engine.stats, table, answer) {
@@ -122,8 +122,8 @@ impl Near {
                 }
             }
             let block = page.clone();
-            match lookup.ask(&engine.stats, page.take(), &mut ())? {
-                Step::Read(id) => match asked.cached_or_prefetch(id) {
+            match lookup.probe(&engine.stats, page.take(), &mut ())? {
+                Step::Read(id) => match source.cached_or_prefetch(id) {
                     None => return Ok(None),
                     cached => page = cached,
                 },

@@ -184,8 +184,8 @@ impl Fixture {
         loop {
             match lookup.step(&stats, page.take(), &mut asks).unwrap() {
                 Step::Read(id) => {
-                    let asked = lookup.asked();
-                    page = lookup.accept(asked, asked.page(id)).unwrap();
+                    let source = lookup.source();
+                    page = lookup.accept(source, source.page(id)).unwrap();
                 }
                 Step::Done(answer) => return (answer.map(|it| it.entry.seqno), asks),
             }

@@ -84,7 +84,7 @@ impl TableReader {
             match state.phase {
                 Phase::Filter => {
                     let filter = self.filter.as_deref();
-                    if let Some(answer) = state.ask_filter(filter, query, &mut page)? {
+                    if let Some(answer) = state.probe_filter(filter, query, &mut page)? {
                         return Ok(answer);
                     }
                     state.phase = Phase::Locate;
@@ -140,7 +140,7 @@ impl crate::table::Reader for TableReader {
         let step = self
             .next(query, state, page)
             .map_err(|e| e.at(&self.file.path, None))?;
-        state.pages_asked += u32::from(matches!(step, Step::Read(_)));
+        state.pages_requested += u32::from(matches!(step, Step::Read(_)));
         Ok(step)
     }
 

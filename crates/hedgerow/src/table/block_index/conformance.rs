@@ -41,7 +41,7 @@ pub(super) struct Forms {
 
 impl Forms {
     /// Queries both forms. The paged one may read one page.
-    fn ask<T: PartialEq + std::fmt::Debug>(
+    fn probe<T: PartialEq + std::fmt::Debug>(
         &self,
         question: impl Fn(&dyn Index, Option<&Page>) -> Step<T>,
     ) -> T {
@@ -64,11 +64,11 @@ impl Forms {
     }
 
     fn handle(&self, block: usize) -> Handle {
-        self.ask(|index, page| index.handle(block, page).unwrap())
+        self.probe(|index, page| index.handle(block, page).unwrap())
     }
 
     fn locate(&self, key: &[u8]) -> Range<usize> {
-        let located = self.ask(|index, page| index.locate(key, page).unwrap());
+        let located = self.probe(|index, page| index.locate(key, page).unwrap());
         let blocks = located.blocks;
         let first = (!blocks.is_empty()).then(|| self.handle(blocks.start));
         assert_eq!(located.first, first);
@@ -76,7 +76,7 @@ impl Forms {
     }
 
     fn lower_bound(&self, key: &[u8]) -> Bracket {
-        self.ask(|index, page| index.lower_bound(key, page).unwrap())
+        self.probe(|index, page| index.lower_bound(key, page).unwrap())
     }
 }
 

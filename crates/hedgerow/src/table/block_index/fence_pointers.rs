@@ -296,7 +296,7 @@ impl FencePointers {
     }
 
     /// Queries the node of a page: a resident one, the given one, or one to be read.
-    fn ask<T>(
+    fn probe<T>(
         &self,
         page: usize,
         given: Option<&Page>,
@@ -337,7 +337,7 @@ impl Index for FencePointers {
         if pages == 0 || key > self.last_key() {
             return Ok(Step::Done(BlockRange::NOWHERE));
         }
-        self.ask(pages - 1, page, |node| {
+        self.probe(pages - 1, page, |node| {
             BlockRange::of(candidates(node, key), |block| {
                 node.handle(block - node.layout.first)
             })
@@ -352,7 +352,7 @@ impl Index for FencePointers {
         if key > self.last_key() {
             return Ok(Step::Done(Bracket::at(self.blocks)));
         }
-        self.ask(pages - 1, page, |node| {
+        self.probe(pages - 1, page, |node| {
             Bracket::at(candidates(node, key).start)
         })
     }
@@ -362,7 +362,7 @@ impl Index for FencePointers {
         if pages == 0 {
             return Ok(Step::Done(0));
         }
-        self.ask(pages - 1, page, |node| candidates(node, key).end)
+        self.probe(pages - 1, page, |node| candidates(node, key).end)
     }
 
     fn handle(&self, block: usize, page: Option<&Page>) -> Result<Step<Handle>> {
@@ -373,7 +373,7 @@ impl Index for FencePointers {
         );
         let at = self.page_of_block(block);
         let within = block - self.first_block(at);
-        self.ask(at, page, |node| node.handle(within))
+        self.probe(at, page, |node| node.handle(within))
     }
 
     fn blocks(&self) -> usize {

@@ -110,17 +110,17 @@ pub(crate) trait Builder: Send {
 }
 
 /// Queries an index and reads the page that it needs. `kept` is the page that it needed last.
-pub(crate) fn ask<T>(
+pub(crate) fn probe<T>(
     index: &dyn Index,
     pages: &dyn PageSource,
     kept: &mut Option<(PageId, Page)>,
     question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
 ) -> Result<T> {
-    ask_by(index, |id| pages.page(id), kept, question)
+    probe_by(index, |id| pages.page(id), kept, question)
 }
 
-/// Queries as [`ask`] does. The page comes from `fetch`, which may have other errors.
-pub(crate) fn ask_by<T, E: From<Error>>(
+/// Queries as [`probe`] does. The page comes from `fetch`, which may have other errors.
+pub(crate) fn probe_by<T, E: From<Error>>(
     index: &dyn Index,
     fetch: impl FnOnce(PageId) -> std::result::Result<Page, E>,
     kept: &mut Option<(PageId, Page)>,

@@ -287,7 +287,7 @@ mod tests {
         (description.unwrap(), pages)
     }
 
-    fn ask(filters: &BucketBlooms, pages: &[Vec<u8>], bucket: usize, hash: KeyHash) -> bool {
+    fn probe(filters: &BucketBlooms, pages: &[Vec<u8>], bucket: usize, hash: KeyHash) -> bool {
         match filters.may_hold(bucket, hash, None).unwrap() {
             Step::Done(answer) => answer,
             Step::Read(id) => {
@@ -330,12 +330,12 @@ mod tests {
             for (bucket, &keys) in sizes.iter().enumerate() {
                 for key in 0..keys {
                     let hash = hash((bucket as u64) << 20 | key);
-                    assert!(ask(&paged, &pages, bucket, hash));
-                    assert!(ask(&resident, &pages, bucket, hash));
+                    assert!(probe(&paged, &pages, bucket, hash));
+                    assert!(probe(&resident, &pages, bucket, hash));
                 }
                 let absent = hash((bucket as u64) << 20 | 1 << 19);
-                let answer = ask(&paged, &pages, bucket, absent);
-                assert_eq!(answer, ask(&resident, &pages, bucket, absent));
+                let answer = probe(&paged, &pages, bucket, absent);
+                assert_eq!(answer, probe(&resident, &pages, bucket, absent));
                 passed += usize::from(answer);
             }
             assert!(passed <= sizes.len() / 20 || bits < 4.0 || sizes[0] == 5000);

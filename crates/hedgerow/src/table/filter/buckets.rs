@@ -55,7 +55,7 @@ pub(crate) struct BucketPair {
 
 /// The number of buckets, and the parts of their slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Geometry {
+pub(crate) struct BucketGeometry {
     buckets: u32,
     fingerprint_bits: u8,
     payload_bits: u8,
@@ -63,10 +63,14 @@ pub(crate) struct Geometry {
     ones: u128,
 }
 
-impl Geometry {
+impl BucketGeometry {
     /// # Errors
     /// `Corruption` if there are no buckets or the slots have too few or too many bits.
-    pub(crate) fn new(buckets: u32, fingerprint_bits: u8, payload_bits: u8) -> Result<Geometry> {
+    pub(crate) fn new(
+        buckets: u32,
+        fingerprint_bits: u8,
+        payload_bits: u8,
+    ) -> Result<BucketGeometry> {
         let fingerprints = FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX;
         let fits = fingerprints.contains(&fingerprint_bits) && payload_bits <= PAYLOAD_BITS_MAX;
         if buckets == 0 || !fits {
@@ -76,7 +80,7 @@ impl Geometry {
                  {buckets} with {fingerprint_bits} and {payload_bits}"
             )));
         }
-        let geometry = Geometry {
+        let geometry = BucketGeometry {
             buckets,
             fingerprint_bits,
             payload_bits,
@@ -86,9 +90,9 @@ impl Geometry {
     }
 
     /// The same number of buckets with other payloads, of at most [`PAYLOAD_BITS_MAX`].
-    pub(crate) fn with_payload_bits(self, payload_bits: u8) -> Geometry {
+    pub(crate) fn with_payload_bits(self, payload_bits: u8) -> BucketGeometry {
         let slot_bits = u32::from(self.fingerprint_bits + payload_bits);
-        Geometry {
+        BucketGeometry {
             payload_bits,
             ones: (0..SLOTS).map(|slot| 1 << (slot * slot_bits)).sum(),
             ..self
@@ -267,7 +271,7 @@ pub(crate) enum InsertResult {
 /// Buckets being filled.
 #[derive(Debug)]
 pub(crate) struct CuckooBuilder<'a, W> {
-    pub(crate) geometry: Geometry,
+    pub(crate) geometry: BucketGeometry,
     /// The buckets, with [`PADDING_BYTES`] behind the last one.
     bytes: &'a mut [u8],
     /// The search for room, kept for its memory.
@@ -288,7 +292,7 @@ struct Visit {
 }
 
 impl<'a, W: Word> CuckooBuilder<'a, W> {
-    pub(crate) fn new(geometry: Geometry, bytes: &'a mut [u8]) -> Self {
+    pub(crate) fn new(geometry: BucketGeometry, bytes: &'a mut [u8]) -> Self {
         assert!(
             bytes.len() as u64 >= geometry.bytes() + PADDING_BYTES as u64,
             "buckets are followed by padding"

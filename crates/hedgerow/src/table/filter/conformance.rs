@@ -15,7 +15,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    fn ask(&self, hash: KeyHash) -> RunMask {
+    fn probe(&self, hash: KeyHash) -> RunMask {
         let Step::Done(resident) = self.resident.candidates(hash, None).unwrap() else {
             panic!("a resident filter asks for no page");
         };
@@ -58,11 +58,11 @@ pub(super) fn check(build: impl Fn(&[KeyHash]) -> Filter) {
         let members: Vec<KeyHash> = (0..keys).map(hash).collect();
         let filter = build(&members);
         for &member in &members {
-            assert!(!filter.ask(member).is_empty(), "a member of {keys} keys");
+            assert!(!filter.probe(member).is_empty(), "a member of {keys} keys");
         }
         let asked = 4000;
         let wrong = (keys..keys + asked)
-            .filter(|&i| !filter.ask(hash(i)).is_empty())
+            .filter(|&i| !filter.probe(hash(i)).is_empty())
             .count() as f64;
         if keys >= 10_000 {
             // Four standard deviations above the promise.

@@ -12,7 +12,9 @@ use crate::base::options::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
 use crate::base::page::{Buffer, Handle, Page, PageClass, PageId, Step, TRAILER_BYTES, TableId};
 
 use super::bucket_word::Word;
-use super::buckets::{CuckooBuilder, Geometry, InsertResult, PADDING_BYTES, bytes_of, hash_of};
+use super::buckets::{
+    BucketGeometry, CuckooBuilder, InsertResult, PADDING_BYTES, bytes_of, hash_of,
+};
 use super::hash_list::HashList;
 use super::{Probe, RunMask, gather};
 
@@ -68,8 +70,8 @@ impl Description {
         self.geometry().map(drop)
     }
 
-    fn geometry(&self) -> Result<Geometry> {
-        Geometry::new(self.buckets, self.fingerprint_bits, 0)
+    fn geometry(&self) -> Result<BucketGeometry> {
+        BucketGeometry::new(self.buckets, self.fingerprint_bits, 0)
     }
 }
 
@@ -78,7 +80,7 @@ impl Description {
 pub(crate) struct Cuckoo {
     table: TableId,
     description: Description,
-    geometry: Geometry,
+    geometry: BucketGeometry,
     /// All buckets when the filter is resident, then padding; nothing when it is paged.
     buckets: Buffer,
 }
@@ -186,7 +188,7 @@ pub(super) fn bytes_for(keys: usize, fingerprint_bits: u8) -> u64 {
 
 fn buckets_for(keys: usize) -> u32 {
     // Saturates; no table has that many keys (over 10^10).
-    Geometry::buckets_for(keys as u64).min(u64::from(u32::MAX)) as u32
+    BucketGeometry::buckets_for(keys as u64).min(u64::from(u32::MAX)) as u32
 }
 
 /// Builds the filter of these keys, with fingerprints of 4 to 24 bits, and hands its pages, in
@@ -228,7 +230,7 @@ pub(super) fn build(
 }
 
 /// Returns true if all keys found room.
-fn fill<W: Word>(hashes: &HashList, geometry: Geometry, buckets: &mut [u8]) -> bool {
+fn fill<W: Word>(hashes: &HashList, geometry: BucketGeometry, buckets: &mut [u8]) -> bool {
     let mut filling = CuckooBuilder::<W>::new(geometry, buckets);
     hashes.iter().all(|low| {
         let place = geometry.place(hash_of(low));

@@ -102,7 +102,7 @@ impl TableReader {
             match state.phase {
                 Phase::Filter => {
                     let filter = self.filter.as_deref();
-                    if let Some(answer) = state.ask_filter(filter, query, &mut page)? {
+                    if let Some(answer) = state.probe_filter(filter, query, &mut page)? {
                         return Ok(answer);
                     }
                     state.phase = Phase::Locate;
@@ -115,7 +115,7 @@ impl TableReader {
                 Phase::Handle => {
                     let bucket = state.blocks.start;
                     if let Some(filters) = &self.filters {
-                        state.filter_asked = true;
+                        state.filter_probed = true;
                         match filters.may_hold(bucket, query.hash, page.take().as_ref())? {
                             Step::Read(id) => return Ok(Step::Read(id)),
                             Step::Done(false) => {
@@ -151,7 +151,7 @@ impl crate::table::Reader for TableReader {
         let step = self
             .next(query, state, page)
             .map_err(|e| e.at(&self.file.path, None))?;
-        state.pages_asked += u32::from(matches!(step, Step::Read(_)));
+        state.pages_requested += u32::from(matches!(step, Step::Read(_)));
         Ok(step)
     }
 

@@ -1,7 +1,7 @@
 //! Delivers events to the listener.
 //!
 //! Events happen under locks, and a listener may call the database. So an event is queued
-//! ([`Events::put`]), and only [`Events::tell_all`] calls the listener: after jobs of the pool, in
+//! ([`Events::put`]), and only [`Events::deliver`] calls the listener: after jobs of the pool, in
 //! `retune`, and at the end of opening and closing, where no lock is held. Events are delivered one
 //! at a time, in the order of the queue.
 
@@ -17,7 +17,7 @@ use crate::base::stats::{Event, Listener};
 pub(crate) struct Events {
     listener: Option<Listener>,
     line: Mutex<VecDeque<Event>>,
-    telling: AtomicBool,
+    delivering: AtomicBool,
 }
 
 impl Events {
@@ -28,7 +28,7 @@ impl Events {
         }
     }
 
-    /// Queues an event. Returns true if the caller must see to a call of [`Events::tell_all`].
+    /// Queues an event. Returns true if the caller must see to a call of [`Events::deliver`].
     pub(super) fn put(&self, event: Event) -> bool {
         if self.listener.is_some() {
             lock(&self.line).push_back(event);
@@ -38,12 +38,12 @@ impl Events {
 
     /// Delivers the queued events. If another thread is already delivering, that thread delivers
     /// these, too. No lock may be held.
-    pub(crate) fn tell_all(&self) {
+    pub(crate) fn deliver(&self) {
         let Some(listener) = &self.listener else {
             return;
         };
-        while !lock(&self.line).is_empty() && !self.telling.swap(true, Ordering::AcqRel) {
-            let _telling = Delivery(&self.telling);
+        while !lock(&self.line).is_empty() && !self.delivering.swap(true, Ordering::AcqRel) {
+            let _delivery = Delivery(&self.delivering);
             while let Some(event) = self.next() {
                 listener(&event);
             }

@@ -164,7 +164,7 @@ impl Engine {
                 return e;
             }
             let cause = writer.log.poison_with(e);
-            self.tell(Event::Poisoned {
+            self.report(Event::Poisoned {
                 error: cause.clone(),
             });
             cause

@@ -78,7 +78,7 @@ pub(crate) enum KeyspaceChange {
     /// Its recent operations.
     Operations(Operations),
     /// Its entry counts since it got its design.
-    Written(Written),
+    Written(EntryCounts),
     /// Turns its self-tuning on or off.
     SetSelfTuning(bool),
     /// Gives its puts a time to live in milliseconds; 0 is for ever.
@@ -117,7 +117,7 @@ pub(crate) struct KeyspaceDescription {
     /// Its recent operations.
     pub(crate) operations: Operations,
     /// The entry counts since it got its design.
-    pub(crate) written: Written,
+    pub(crate) written: EntryCounts,
     /// True if it adopts the advisor's design.
     pub(crate) tunes_itself: bool,
 }
@@ -139,7 +139,7 @@ impl KeyspaceDescription {
             partitions,
             depth,
             operations: Operations::default(),
-            written: Written::default(),
+            written: EntryCounts::default(),
             tunes_itself: false,
         }
     }
@@ -148,7 +148,7 @@ impl KeyspaceDescription {
     pub(crate) fn creation(&self, id: KeyspaceId) -> Change {
         let keyspace = KeyspaceDescription {
             operations: Operations::default(),
-            written: Written::default(),
+            written: EntryCounts::default(),
             tunes_itself: false,
             ..self.clone()
         };
@@ -161,7 +161,7 @@ impl KeyspaceDescription {
 /// Edits of the manifest carry the counts, so input and output belong to one period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Written {
+pub struct EntryCounts {
     /// The entries in tables when the period began.
     pub initial: u64,
     /// The entries of flushes and bulk loads since then.
@@ -170,12 +170,12 @@ pub struct Written {
     pub written: u64,
 }
 
-impl Written {
+impl EntryCounts {
     /// A period that begins with `initial` entries.
-    pub(crate) fn from(initial: u64) -> Written {
-        Written {
+    pub(crate) fn from(initial: u64) -> EntryCounts {
+        EntryCounts {
             initial,
-            ..Written::default()
+            ..EntryCounts::default()
         }
     }
 
@@ -188,14 +188,14 @@ impl Written {
         self.written = self.written.saturating_add(entries);
     }
 
-    /// Writes per ingested entry. `None` while fewer than [`Written::enough`] entries were
+    /// Writes per ingested entry. `None` while fewer than [`EntryCounts::enough`] entries were
     /// ingested.
     pub fn entry_writes(&self) -> Option<f64> {
         let is_enough = self.ingested > 0 && self.ingested >= self.enough();
         is_enough.then(|| self.written as f64 / self.ingested as f64)
     }
 
-    /// The number of ingested entries from which [`Written::entry_writes`] is meaningful.
+    /// The number of ingested entries from which [`EntryCounts::entry_writes`] is meaningful.
     ///
     /// A new design merges the initial entries once or twice. Spread over four times their number,
     /// those merges add a quarter or a half to the writes of an entry.

@@ -18,7 +18,7 @@ use crate::base::stats::Operations;
 use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy::shape::check_depth;
 
-use super::edit::{Change, Edit, KeyspaceChange, KeyspaceDescription, Written};
+use super::edit::{Change, Edit, EntryCounts, KeyspaceChange, KeyspaceDescription};
 use super::feed::Feed;
 use super::places::Places;
 use crate::design::merge_policy::tree_edit::TreeEdit;
@@ -76,7 +76,7 @@ impl State {
         let told: BTreeSet<KeyspaceId> = told.collect();
         let ids: Vec<KeyspaceId> = self.keyspaces.keys().copied().collect();
         for id in ids.into_iter().filter(|id| !told.contains(id)) {
-            let written = Written::from(self.entries(id));
+            let written = EntryCounts::from(self.entries(id));
             self.keyspaces
                 .entry(id)
                 .and_modify(|it| it.written = written);
@@ -170,12 +170,12 @@ impl State {
             KeyspaceChange::ReplacePartitions(partitions) => {
                 let keyspace = self.keyspace_mut(id)?;
                 let old = std::mem::replace(&mut keyspace.partitions, partitions.clone());
-                keyspace.written = Written::default();
+                keyspace.written = EntryCounts::default();
                 self.remove_trees(&old);
                 self.add_trees(id)?;
             }
             KeyspaceChange::SetDesign(design) => {
-                let written = Written::from(self.entries(id));
+                let written = EntryCounts::from(self.entries(id));
                 let keyspace = self.keyspace_mut(id)?;
                 keyspace.design = design.clone();
                 keyspace.operations.since_retune = 0;
@@ -236,7 +236,7 @@ impl State {
         state.feed = Arc::default();
         state.owners.clear();
         for keyspace in state.keyspaces.values_mut() {
-            keyspace.written = Written::default();
+            keyspace.written = EntryCounts::default();
         }
         for tree in state.trees.values_mut() {
             let keyspace = state.keyspaces.get(&tree.keyspace);
@@ -284,7 +284,7 @@ impl State {
         // After the trees, because replaying those counts their tables.
         for (&id, keyspace) in &self.keyspaces {
             let written = keyspace.written;
-            if written != Written::default() {
+            if written != EntryCounts::default() {
                 edit.push(Change::Keyspace(id, KeyspaceChange::Written(written)));
             }
         }

@@ -2,8 +2,8 @@
 
 use crate::base::options::{Design, FilterSpec, KeyOrder, PolicySpec, TableSpec};
 use crate::design::advisor::{
-    Advice, Capacities, Constraints, Device, Filter, Geometry, Index, Level, Merges, Mix, Tree,
-    Workload, advise, expect,
+    Advice, Capacities, Constraints, Device, Filter, Geometry, Index, Level, Merges, Mix,
+    TreeModel, Workload, advise, expect,
 };
 
 fn filtered(entries: f64, false_positives: f64) -> Level {
@@ -116,7 +116,7 @@ fn writing_wants_runs_and_little_space_takes_them_from_the_last_level() {
 fn a_get_looks_up_the_operands_above_its_value() {
     let mut workload = Workload::new("get=1,put=1".parse().unwrap(), 1.1e8);
     let device = Device::nvme();
-    let tree = Tree {
+    let tree = TreeModel {
         level0_runs: 4.0,
         levels: vec![filtered(1e7, 0.01), filtered(1e8, 0.01)],
         memtables_bytes: 0.0,
@@ -213,7 +213,7 @@ fn writes_of_leveled_geometries() {
 fn one_level_by_hand() {
     let workload = Workload::new("get=1".parse().unwrap(), 1e6);
     let device = Device::nvme();
-    let tree = Tree {
+    let tree = TreeModel {
         level0_runs: 1.0,
         levels: vec![Level {
             runs: 3,

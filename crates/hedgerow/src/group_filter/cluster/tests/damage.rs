@@ -35,9 +35,9 @@ fn use_all(
     let marks: Vec<_> = all.iter().copied().map(Some).collect();
     for _ in 0..50 {
         let hash = hash(next(), next());
-        if let Ok(Step::Read(id)) = cluster.ask(hash, None, &marks, |_| ()) {
+        if let Ok(Step::Read(id)) = cluster.probe(hash, None, &marks, |_| ()) {
             let page = fetch(id).unwrap();
-            let _ = cluster.ask(hash, Some(&page), &marks, |_| ());
+            let _ = cluster.probe(hash, Some(&page), &marks, |_| ());
         }
     }
     let all = [Source::Cluster(cluster, all)];

@@ -79,7 +79,7 @@ impl TableIter {
             Some((key, known)) => {
                 let end = match known {
                     Some(end) => Ok(end),
-                    None => self.ask_index(|index, page| index.end_before(&key, page)),
+                    None => self.probe_index(|index, page| index.end_before(&key, page)),
                 };
                 self.limit = Some((key, end.as_ref().ok().copied()));
                 end
@@ -88,11 +88,11 @@ impl TableIter {
     }
 
     /// Queries the index and reads the page that it needs.
-    fn ask_index<T>(
+    fn probe_index<T>(
         &mut self,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Result<T> {
-        block_index::ask(
+        block_index::probe(
             &*self.table.index,
             &*self.pages,
             &mut self.index_page,
@@ -111,7 +111,7 @@ impl TableIter {
         let follows = number == self.block_number + 1;
         let before = self.block.take().filter(|_| follows);
         self.table.places.prefetch(number);
-        let handle = self.ask_index(|index, page| index.handle(number, page))?;
+        let handle = self.probe_index(|index, page| index.handle(number, page))?;
         let id = self.table.file.page_id(handle, PageClass::Data);
         let page = match before {
             Some(before) => {
@@ -151,7 +151,7 @@ impl TableIter {
             let fetch = |id| pages.at_hand(id).ok_or(NotAtHand);
             let handle = |index: &dyn Index, page: Option<&Page>| index.handle(number, page);
             let handle = (number < end)
-                .then(|| block_index::ask_by(&*table.index, fetch, index_page, handle));
+                .then(|| block_index::probe_by(&*table.index, fetch, index_page, handle));
             Some(table.file.page_id(handle?.ok()?, PageClass::Data))
         })
     }
@@ -373,7 +373,7 @@ impl InternalIter for TableIter {
         let prepared = self.prepared.take().filter(|_| self.key == key);
         let bracket = match prepared {
             Some(bracket) => Ok(bracket),
-            None => self.ask_index(|index, page| index.lower_bound(key, page)),
+            None => self.probe_index(|index, page| index.lower_bound(key, page)),
         };
         let result = bracket.and_then(|bracket| self.seek_from(bracket, key, seqno));
         self.settle(result)

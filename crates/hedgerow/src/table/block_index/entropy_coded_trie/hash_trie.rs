@@ -24,7 +24,7 @@ use super::code;
 pub(super) const HASH_BITS: u32 = 64;
 
 /// The user's part of a trie.
-pub(super) trait Kind {
+pub(super) trait LeafKind {
     /// The number of keys above which a node is followed by the size of its left subtree.
     const JUMP_OVER: usize;
     /// The number of raw low bits of such a size.
@@ -39,7 +39,7 @@ pub(super) trait Kind {
 #[derive(Debug)]
 pub(super) struct Bare;
 
-impl Kind for Bare {
+impl LeafKind for Bare {
     const JUMP_OVER: usize = 16;
     const JUMP_BITS: usize = 4;
 
@@ -53,7 +53,7 @@ impl Kind for Bare {
 }
 
 /// Writes the trie of sorted, distinct keys. `put_leaf` gets the rank and depth of every leaf.
-pub(super) fn encode<K: Kind>(
+pub(super) fn encode<K: LeafKind>(
     keys: &[u64],
     out: &mut BitWriter,
     put_leaf: &mut impl FnMut(usize, u32, &mut BitWriter),
@@ -63,7 +63,7 @@ pub(super) fn encode<K: Kind>(
 }
 
 /// Writes the subtree of `keys`, which begin at `rank` and share `depth` bits.
-fn encode_below<K: Kind, F: FnMut(usize, u32, &mut BitWriter)>(
+fn encode_below<K: LeafKind, F: FnMut(usize, u32, &mut BitWriter)>(
     keys: &[u64],
     rank: usize,
     depth: u32,
@@ -104,7 +104,11 @@ pub(super) struct WalkEnd {
 /// Walks from the root of a trie of `keys` keys. The cursor begins at the root and ends behind the
 /// leaf's path, at the bits that follow the leaf.
 #[inline]
-pub(super) fn locate<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize, wanted: u64) -> WalkEnd {
+pub(super) fn locate<K: LeafKind>(
+    cursor: &mut Cursor<'_>,
+    mut keys: usize,
+    wanted: u64,
+) -> WalkEnd {
     let (mut rank, mut depth) = (0, 0);
     while keys > 1 && depth < HASH_BITS {
         let left = code::take_node(cursor, keys);
@@ -131,7 +135,7 @@ pub(super) fn locate<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize, wanted: 
 
 /// Skips the subtree of `keys` keys.
 #[inline]
-pub(super) fn skip<K: Kind>(cursor: &mut Cursor<'_>, mut keys: usize) {
+pub(super) fn skip<K: LeafKind>(cursor: &mut Cursor<'_>, mut keys: usize) {
     // The right subtrees still to skip, from the root down: at most one of each level.
     let mut pending = [0u16; HASH_BITS as usize];
     let mut count: usize = 0;

@@ -11,7 +11,7 @@
 use super::bits::{BitWriter, Cursor};
 use super::code;
 use super::hash_trie;
-use super::hash_trie::{HASH_BITS, Kind, WalkEnd};
+use super::hash_trie::{HASH_BITS, LeafKind, WalkEnd};
 use crate::base::error::{Error, Result};
 
 /// The distance between the samples in the stream of routes, in blocks, as a power of 2. It is
@@ -59,14 +59,14 @@ impl Form {
 
 /// Two neighbouring suffixes in two blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct RouteCut {
     /// The last suffix of the block before.
     pub(super) last: u64,
     /// The first suffix of the block after.
     pub(super) first: u64,
 }
 
-impl Cut {
+impl RouteCut {
     /// The number of leading bits that they share.
     fn shared(self) -> u32 {
         (self.last ^ self.first).leading_zeros()
@@ -116,7 +116,7 @@ fn skip_fence(cursor: &mut Cursor<'_>) {
 }
 
 /// Writes the cuts of one group.
-pub(super) fn put_cuts(out: &mut BitWriter, cuts: &[Cut], form: Form) {
+pub(super) fn put_cuts(out: &mut BitWriter, cuts: &[RouteCut], form: Form) {
     match form {
         Form::Tail => put_tails(out, cuts),
         Form::Array => put_array(out, cuts),
@@ -149,7 +149,7 @@ pub(super) fn skip(cursor: &mut Cursor<'_>, cuts: usize, form: Form) {
 #[derive(Debug)]
 pub(super) struct Tails;
 
-impl Kind for Tails {
+impl LeafKind for Tails {
     const JUMP_OVER: usize = 32;
     const JUMP_BITS: usize = 6;
 
@@ -167,7 +167,7 @@ impl Kind for Tails {
 
 /// Writes tails. A tail is 0 if the suffixes differ above the leaf. Else it is one more than the
 /// number of bits that they share below the leaf, and then these bits.
-fn put_tails(out: &mut BitWriter, cuts: &[Cut]) {
+fn put_tails(out: &mut BitWriter, cuts: &[RouteCut]) {
     let lasts: Vec<u64> = cuts.iter().map(|cut| cut.last).collect();
     hash_trie::encode::<Tails>(&lasts, out, &mut |rank, depth, out| {
         let cut = cuts[rank];
@@ -200,7 +200,7 @@ fn route_by_tails(cursor: &mut Cursor<'_>, cuts: usize, suffix: u64) -> usize {
 /// Writes for each cut the shortest separator: the number of its bits, then the bits, up to the
 /// first one in which the first suffix exceeds the last. Many separators are preceded by the place
 /// of every sixteenth.
-fn put_array(out: &mut BitWriter, cuts: &[Cut]) {
+fn put_array(out: &mut BitWriter, cuts: &[RouteCut]) {
     let mut separators = BitWriter::default();
     let mut starts = Vec::new();
     for (number, cut) in cuts.iter().enumerate() {

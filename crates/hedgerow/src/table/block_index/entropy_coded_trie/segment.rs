@@ -14,7 +14,7 @@ use super::boundaries::{Boundaries, Group};
 use super::prefixes;
 use super::prefixes::{Prefixes, Spread};
 use super::routes;
-use super::routes::{Cut, Form};
+use super::routes::{Form, RouteCut};
 use super::segment_layout::SegmentLayout;
 use crate::base::codec::{packed, varint};
 use crate::base::page::Handle;
@@ -109,7 +109,7 @@ fn encode_routes(
         let shared = shared_with_hidden(units, group, spread);
         routes::put_fence(&mut out, key.map_or(0, |(_, key)| key), depth, shared);
         let pairs = units[group.first_block()..=group.last_block()].windows(2);
-        let cuts = pairs.map(|pair| Cut {
+        let cuts = pairs.map(|pair| RouteCut {
             last: pair[0].last.suffix,
             first: pair[1].first.suffix,
         });

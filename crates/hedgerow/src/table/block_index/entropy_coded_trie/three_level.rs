@@ -291,7 +291,7 @@ impl ThreeLevel {
 
     /// Queries a segment: a resident one, the given one, or one to be read.
     #[inline]
-    fn ask<T>(
+    fn probe<T>(
         &self,
         number: usize,
         given: Option<&Page>,
@@ -314,7 +314,7 @@ impl Index for ThreeLevel {
         let Some((number, first)) = self.segment_of(wanted) else {
             return Ok(Step::Done(BlockRange::NOWHERE));
         };
-        self.ask(number, page, |segment| {
+        self.probe(number, page, |segment| {
             let blocks = segment.locate(wanted);
             let blocks = first + blocks.start..first + blocks.end;
             BlockRange::of(blocks, |block| segment.place(block - first))
@@ -326,7 +326,7 @@ impl Index for ThreeLevel {
         let Some((number, before)) = self.segment_of(wanted) else {
             return Ok(Step::Done(Bracket::at(self.blocks)));
         };
-        self.ask(number, page, |segment| {
+        self.probe(number, page, |segment| {
             let Bracket {
                 first,
                 likely,
@@ -345,7 +345,7 @@ impl Index for ThreeLevel {
         let Some((number, before)) = self.segment_of(wanted) else {
             return Ok(Step::Done(self.blocks));
         };
-        self.ask(number, page, |segment| {
+        self.probe(number, page, |segment| {
             before + segment.end_of(wanted.prefix)
         })
     }
@@ -359,7 +359,7 @@ impl Index for ThreeLevel {
         );
         let number = self.segment_of_block(block);
         let first_block = self.tops[number].first_block;
-        self.ask(number, page, |segment| segment.place(block - first_block))
+        self.probe(number, page, |segment| segment.place(block - first_block))
     }
 
     fn blocks(&self) -> usize {

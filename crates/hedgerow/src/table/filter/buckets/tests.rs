@@ -1,10 +1,10 @@
 use super::*;
 
-fn geometry(buckets: u32, fingerprint_bits: u8, payload_bits: u8) -> Geometry {
-    Geometry::new(buckets, fingerprint_bits, payload_bits).unwrap()
+fn geometry(buckets: u32, fingerprint_bits: u8, payload_bits: u8) -> BucketGeometry {
+    BucketGeometry::new(buckets, fingerprint_bits, payload_bits).unwrap()
 }
 
-fn memory(geometry: Geometry) -> Vec<u8> {
+fn memory(geometry: BucketGeometry) -> Vec<u8> {
     vec![0; geometry.bytes() as usize + PADDING_BYTES]
 }
 
@@ -64,7 +64,7 @@ fn slots_keep_to_themselves() {
 /// the buckets and their neighbours are zero, one, or all ones.
 #[test]
 fn slots_are_compared_exactly() {
-    fn check<W: Word>(geometry: Geometry) {
+    fn check<W: Word>(geometry: BucketGeometry) {
         let slots = [0, 1, geometry.slot_mask() >> 1, geometry.slot_mask()];
         let wanted = [0, 1, (1 << geometry.fingerprint_bits) - 1];
         for chosen in 0..256u32 {
@@ -160,7 +160,7 @@ fn damaged_geometries_are_refused() {
     for (buckets, fingerprint_bits, payload_bits) in
         [(0, 12, 3), (1, 3, 3), (1, 25, 3), (1, 12, 8), (1, 255, 255)]
     {
-        assert!(Geometry::new(buckets, fingerprint_bits, payload_bits).is_err());
+        assert!(BucketGeometry::new(buckets, fingerprint_bits, payload_bits).is_err());
     }
 }
 
@@ -168,7 +168,7 @@ fn damaged_geometries_are_refused() {
 /// shorter, and buckets with room still get all that they can.
 #[test]
 fn an_insertion_into_full_buckets_costs_a_few_looks() {
-    let geometry = geometry(Geometry::buckets_for(1000) as u32, 12, 4);
+    let geometry = geometry(BucketGeometry::buckets_for(1000) as u32, 12, 4);
     let mut bytes = memory(geometry);
     let mut filling = CuckooBuilder::<u64>::new(geometry, &mut bytes);
     let (mut stored, mut visits) = (0, 0);

@@ -8,7 +8,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::merge_operator;
 use crate::base::stats::Operations;
 
-use crate::tree::version::edit::{Change, KeyspaceChange, KeyspaceDescription, Written};
+use crate::tree::version::edit::{Change, EntryCounts, KeyspaceChange, KeyspaceDescription};
 use crate::tree::version::options_encoding::{
     decode_design, decode_layout, encode_design, encode_layout,
 };
@@ -69,7 +69,7 @@ pub(super) fn decode(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
         change_code::REPLACE_PARTITIONS => KeyspaceChange::ReplacePartitions(partitions(body)?),
         change_code::SET_DESIGN => KeyspaceChange::SetDesign(decode_design(body)?),
         change_code::OPERATIONS => KeyspaceChange::Operations(operations(body)?),
-        change_code::WRITTEN => KeyspaceChange::Written(Written {
+        change_code::WRITTEN => KeyspaceChange::Written(EntryCounts {
             initial: body.varint("initial entries")?,
             ingested: body.varint("ingested entries")?,
             written: body.varint("entries written")?,

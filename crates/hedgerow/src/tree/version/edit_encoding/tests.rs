@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::edit::{KeyspaceChange, KeyspaceDescription, Written};
+use super::super::edit::{EntryCounts, KeyspaceChange, KeyspaceDescription};
 use super::*;
 use crate::base::entry::{KeyspaceId, PartitionId, RunId};
 use crate::base::error::ErrorKind;
@@ -187,7 +187,7 @@ fn keyspace_change() -> impl Strategy<Value = KeyspaceChange> {
         any_design().prop_map(KeyspaceChange::SetDesign),
         any::<[u64; 8]>().prop_map(|numbers| KeyspaceChange::Operations(Operations::of(numbers))),
         any::<[u64; 3]>().prop_map(|[initial, ingested, written]| {
-            KeyspaceChange::Written(Written {
+            KeyspaceChange::Written(EntryCounts {
                 initial,
                 ingested,
                 written,

@@ -249,7 +249,7 @@ fn what_was_written_is_counted_since_the_design() {
         KeyspaceId(1),
         KeyspaceChange::SetDesign(design),
     ));
-    assert_eq!(retuned, Written::from(10));
+    assert_eq!(retuned, EntryCounts::from(10));
     // The output of a merge to the new shape is not ingested.
     let written = apply(tree(&[3], &[4]));
     assert_eq!(
@@ -267,5 +267,8 @@ fn what_was_written_is_counted_since_the_design() {
         |change: &Change| matches!(change, Change::Keyspace(_, KeyspaceChange::Written(_)));
     snapshot.retain(|change| !is_written(change));
     let state = State::replay(&[snapshot]).unwrap();
-    assert_eq!(state.keyspaces[&KeyspaceId(1)].written, Written::from(50));
+    assert_eq!(
+        state.keyspaces[&KeyspaceId(1)].written,
+        EntryCounts::from(50)
+    );
 }

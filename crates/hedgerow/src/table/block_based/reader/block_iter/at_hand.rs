@@ -33,13 +33,13 @@ fn at_hand(pages: &Arc<dyn PageSource>, id: PageId, wanted: &mut PrefetchList) -
 
 impl TableIter {
     /// Queries the index without a read. Otherwise adds the page that it needs to `wanted`.
-    fn ask_index_at_hand<T>(
+    fn probe_index_at_hand<T>(
         &mut self,
         wanted: &mut PrefetchList,
         question: impl Fn(&dyn Index, Option<&Page>) -> Result<Step<T>>,
     ) -> Option<T> {
         let fetch = |id| at_hand(&self.pages, id, wanted).ok_or(NotAtHand);
-        block_index::ask_by(&*self.table.index, fetch, &mut self.index_page, question).ok()
+        block_index::probe_by(&*self.table.index, fetch, &mut self.index_page, question).ok()
     }
 
     /// The block that would hold a key, unless it is the current one, if it takes no read.
@@ -49,7 +49,8 @@ impl TableIter {
         key: &[u8],
         wanted: &mut PrefetchList,
     ) -> Option<Block<Page>> {
-        let bracket = self.ask_index_at_hand(wanted, |index, page| index.lower_bound(key, page))?;
+        let bracket =
+            self.probe_index_at_hand(wanted, |index, page| index.lower_bound(key, page))?;
         self.key.clear();
         self.key.extend_from_slice(key);
         self.prepared = Some(bracket);
@@ -73,15 +74,15 @@ impl TableIter {
 
     /// The name of a block, if the index knows it without a read.
     fn block_at_hand(&mut self, number: usize, wanted: &mut PrefetchList) -> Option<PageId> {
-        let handle = self.ask_index_at_hand(wanted, |index, page| index.handle(number, page))?;
+        let handle = self.probe_index_at_hand(wanted, |index, page| index.handle(number, page))?;
         Some(self.table.file.page_id(handle, PageClass::Data))
     }
 
     /// Adds the blocks from `first` to the limit to `wanted`, if they are few.
     fn look_ahead(&mut self, first: usize, wanted: &mut PrefetchList) -> Option<()> {
         let (limit, known) = self.limit.take()?;
-        let ask = |index: &dyn Index, page: Option<&Page>| index.end_before(&limit, page);
-        let end = known.or_else(|| self.ask_index_at_hand(wanted, ask));
+        let probe = |index: &dyn Index, page: Option<&Page>| index.end_before(&limit, page);
+        let end = known.or_else(|| self.probe_index_at_hand(wanted, probe));
         self.limit = Some((limit, end));
         for number in first..end.filter(|end| end.saturating_sub(first) <= AHEAD_BLOCKS)? {
             let id = self.block_at_hand(number, wanted)?;

@@ -7,7 +7,7 @@ use crate::base::random::Random;
 /// The trie of the reference, without jumps.
 pub(in super::super) struct Plain;
 
-impl Kind for Plain {
+impl LeafKind for Plain {
     const JUMP_OVER: usize = usize::MAX;
     const JUMP_BITS: usize = 0;
     fn skip_leaf(_: &mut Cursor<'_>) {}
@@ -77,7 +77,7 @@ fn random_keys_cost_what_the_theory_says() {
 /// A trie whose leaves are followed by their ranks.
 struct Ranked;
 
-impl Kind for Ranked {
+impl LeafKind for Ranked {
     const JUMP_OVER: usize = Tails::JUMP_OVER;
     const JUMP_BITS: usize = Tails::JUMP_BITS;
     fn skip_leaf(cursor: &mut Cursor<'_>) {
@@ -90,7 +90,7 @@ impl Kind for Ranked {
 
 /// Checks that a member's leaf has its rank (T4), that other keys get the rank beside them (T5),
 /// and that a skip ends at the end of the trie (T6).
-fn check_places<K: Kind>(keys: &[u64], leaf_bits: usize, asked: impl Iterator<Item = u64>) {
+fn check_places<K: LeafKind>(keys: &[u64], leaf_bits: usize, asked: impl Iterator<Item = u64>) {
     let mut out = BitWriter::default();
     encode::<K>(keys, &mut out, &mut |rank, _, out| {
         out.put(rank as u64 % (1 << leaf_bits), leaf_bits)
