@@ -432,7 +432,7 @@ fn damage_is_told_in_its_place_and_by_the_exit_code() {
         (&damage["offset"], &damage["path"]),
         (&json!(0), &json!(table.to_str()))
     );
-    assert!(told.iter().any(|o| o["part"] == "facts"), "it goes on");
+    assert!(told.iter().any(|o| o["part"] == "facts"), "it continues");
 
     // A table that is cut within its footer shows nothing.
     fs::write(&table, &bytes[..50]).unwrap();

@@ -47,7 +47,7 @@ impl Buffers {
 }
 
 impl Counted {
-    /// Counts so many bytes from now on. Returns false if there is no room for them.
+    /// Counts `bytes` from now on. Returns false if there is no room for them.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
         let all = &self.buffers.bytes;
         let before = std::mem::replace(&mut self.bytes, bytes);

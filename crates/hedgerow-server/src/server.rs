@@ -38,12 +38,13 @@ use crate::watches::Watches;
 const BUFFER_BYTES_MIN: usize = 64 << 20;
 /// The attempts that run at once where they may wait for the device. Each has a thread, and the
 /// memory of a reply or the 256 MiB of a script. A queue of 32 reads keeps a device busy, and long
-/// scripts gain nothing from more threads than processors. Others go on: SCRIPT KILL among them.
+/// scripts gain nothing from more threads than processors. Other commands run meanwhile: SCRIPT
+/// KILL among them.
 const ON_DEVICE_MAX: usize = 32;
 /// The attempts at once whose commits wait for the engine. It delays them together, so more would
 /// only have more threads.
 const DELAYED_MAX: usize = 4;
-/// Scripts may make codes of their own; so many are told apart.
+/// The most error codes that are told apart: scripts may make codes of their own.
 const ERROR_CODES_MAX: usize = 128;
 
 /// See the module.

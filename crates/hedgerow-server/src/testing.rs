@@ -16,7 +16,7 @@ use crate::server::Server;
 pub(crate) const DIR: &str = "/db";
 const MEMORY: u64 = 1 << 20;
 
-/// Its disk stops where it is told to, below threads and a clock that go on.
+/// Its disk stops where it is told to, below threads and a clock that continue.
 pub(crate) fn threaded(disk: &SimStorage) -> Environment {
     Environment {
         storage: Arc::new(disk.clone()),

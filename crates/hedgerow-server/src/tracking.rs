@@ -150,7 +150,7 @@ impl Tracking {
         }
     }
 
-    /// Forgets keys until there are at most so many; their readers are told.
+    /// Forgets keys until there are at most `keys_max`; their readers are told.
     pub(crate) fn limit(&self, clients: &Clients, keys_max: usize) {
         lock(&self.state).limit(clients, keys_max);
     }

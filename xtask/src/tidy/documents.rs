@@ -147,10 +147,12 @@ fn avoided_words(sources: &Sources) -> Vec<String> {
     {
         for (path, text) in sources
             .rust()
-            .filter(|(path, _)| path.starts_with("crates/hedgerow/src/"))
+            .filter(|(path, _)| path.starts_with("crates/"))
         {
             let lower = text.to_lowercase();
-            if let Some(at) = words(&lower, word).next() {
+            // In backquotes it is another program's word.
+            let is_ours = |at: &usize| !lower[..*at].ends_with('`');
+            for at in words(&lower, word).filter(is_ours) {
                 let line = line_of(&lower, at);
                 findings.push(format!(
                     "{path}:{line}: `{word}`: {GLOSSARY} has another word for it"

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     creation: CreationArguments,
 
-    /// The column family of RocksDB.
+    /// The `column family` of RocksDB.
     #[arg(long, value_name = "NAME", default_value = "default")]
     column_family: String,
 

@@ -338,7 +338,7 @@ impl Names {
         match random.below(4) {
             0 => changes.clear(),
             1 => {}
-            // A file system with a journal.
+            // A file system with a `journal`.
             2 => changes.truncate(random.below(changes.len() as u64 + 1) as usize),
             // A file system without any order.
             _ => changes.retain(|_| random.chance(4)),

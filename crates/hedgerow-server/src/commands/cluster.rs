@@ -234,7 +234,7 @@ fn refused(stop: Stop) -> Reply {
     }
 }
 
-/// The first keys of a slot here, at most so many. Walks over all keys.
+/// The first keys of a slot here, `most` at most. Walks over all keys.
 fn keys_in_slot(server: &Server, wanted: &[u8], most: i64) -> Answer<Vec<Vec<u8>>> {
     let wanted = u16::try_from(integer(wanted)?)
         .ok()

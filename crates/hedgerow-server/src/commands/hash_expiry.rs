@@ -43,7 +43,7 @@ fn names<'a>(args: Args<'a>, at: usize, not_positive: &str) -> Answer<Args<'a>> 
     Ok(names)
 }
 
-/// A time in units of so many milliseconds, counted from `base`.
+/// A time in units of `unit` milliseconds, counted from `base`.
 fn time(argument: &[u8], unit: i64, base: u64, args: Args<'_>) -> Answer<u64> {
     let number = integer(argument)?;
     if number < 0 {

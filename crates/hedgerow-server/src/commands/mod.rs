@@ -367,7 +367,7 @@ pub(crate) fn wrong_subcommand(args: Args<'_>) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keys {
     None,
-    /// From the first to the last place, each so many; a negative last counts from the end.
+    /// From the first to the last place, every `n`-th; a negative last counts from the end.
     Range(i32, i32, i32),
     /// Behind a number of keys at this place. With `true` the first argument is a key, too.
     Counted(usize, bool),

@@ -20,7 +20,7 @@ use crate::store::{Answer, Mode, Room, Stop, Txn};
 struct Calls<'a, 'b> {
     txn: &'a mut Txn<'b>,
     only_reads: bool,
-    /// The reason why the script cannot go on.
+    /// The reason why the script cannot continue.
     stop: Option<Stop>,
 }
 

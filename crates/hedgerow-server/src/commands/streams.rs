@@ -180,7 +180,7 @@ fn update_first(txn: &mut Txn<'_>, meta: &mut Meta) -> Answer<()> {
 /// A way to remove entries from the beginning.
 #[derive(Debug, Clone, Copy)]
 enum Trim {
-    /// So many stay.
+    /// The number that stays.
     Length(u64),
     /// Those with lower ids go.
     Below(Id),

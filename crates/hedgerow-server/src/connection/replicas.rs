@@ -69,8 +69,8 @@ impl Connection {
         Ok(reply)
     }
 
-    /// WAIT and WAITAOF: waits until so many replicas have what this client has written, with
-    /// `stream`; without it, as in a transaction, it only tells how many have.
+    /// WAIT and WAITAOF: waits until the wanted number of replicas has what this client has
+    /// written, with `stream`; without it, as in a transaction, it only tells how many have.
     pub(super) async fn wait_for_replicas(
         &mut self,
         stream: Option<&mut Stream>,

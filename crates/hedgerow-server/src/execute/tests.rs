@@ -61,7 +61,7 @@ fn a_commit_that_waits_for_a_flush_leaves_the_thread_to_others() {
     });
     for _ in 0..100 {
         let reply = receiver.recv_timeout(Duration::from_secs(60));
-        assert!(reply.expect("the thread goes on").contains("the flush"));
+        assert!(reply.expect("the thread continues").contains("the flush"));
     }
     assert!(waiting.iter().all(|it| !it.is_finished()));
     drop(stall);

@@ -74,7 +74,7 @@ pub(crate) enum Damage {
     Type(u8),
     /// The value takes more memory than it may.
     Size,
-    /// The value goes on behind the bytes.
+    /// The value continues behind the bytes.
     End,
 }
 
@@ -136,7 +136,7 @@ impl Value {
         }
     }
 
-    /// The value as parts of so many bytes, about. Strings and streams are one part.
+    /// The value as parts of about `bytes` bytes. Strings and streams are one part.
     pub(crate) fn split(&self, bytes: usize) -> Vec<Cow<'_, Value>> {
         fn chunks<T: Clone>(
             items: &[T],

@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         elements
     }
 
-    /// A number, and so many times that many of something.
+    /// A count, then `times` items for each one counted.
     pub(super) fn several<T>(
         &mut self,
         times: usize,

@@ -4,7 +4,7 @@
 //! 2. The server waits for a replica that has applied everything.
 //! 3. It follows that replica, and asks it to become the primary. The replica does if it has
 //!    exactly what the server has. Only then the new role is stored.
-//! 4. Writes go on, and are refused: this is a replica now.
+//! 4. Writes are let through again, and are refused: this is a replica now.
 //!
 //! If the replica refuses, or the time is over before step 3, the server stays what it was. In
 //! step 3 a broken connection is no answer, so it asks again until there is one, or somebody
@@ -103,7 +103,7 @@ pub(super) fn word(server: &Server) -> &'static str {
     }
 }
 
-/// FAILOVER: begins one, which goes on in the background, or ends it.
+/// FAILOVER: begins one, which continues in the background, or ends it.
 pub(crate) async fn failover(server: &Arc<Server>, args: Args<'_>) -> Reply {
     let done = match Options::parse(args) {
         Ok(options) if options.abort => abort(server).await,

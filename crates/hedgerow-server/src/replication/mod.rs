@@ -91,7 +91,7 @@ pub(crate) struct Replication {
     /// Held while the role changes.
     changing: tokio::sync::Mutex<()>,
     /// Grows with each change of the role, the history, its offset or the database: what was sent
-    /// before does not go on.
+    /// before does not continue.
     epoch: AtomicU64,
     /// The number of a commit of the engine that cannot be passed on. Replicas before it copy.
     unpassable: AtomicU64,
@@ -122,7 +122,7 @@ struct Counts {
 }
 
 impl Replication {
-    /// Goes on from the stored state. Nothing was written to the database since it was opened.
+    /// Continues from the stored state. Nothing was written to the database since it was opened.
     /// `builder` opens a database at `dir`.
     ///
     /// # Errors
@@ -238,7 +238,7 @@ impl Server {
         }
     }
 
-    /// The error for calls that write, if nothing may. Expiry goes on without replicas.
+    /// The error for calls that write, if nothing may. Expiry continues without replicas.
     pub(crate) fn refusal_of(&self, writes: bool, is_client: bool) -> Option<&'static str> {
         match self.replication.is_replica() {
             _ if !writes => None,
@@ -331,7 +331,7 @@ impl Server {
         }
     }
 
-    /// Ends what goes on with other servers.
+    /// Ends the work with other servers.
     pub(crate) async fn end_replication(&self) {
         self.replication.is_over.store(true, Ordering::Release);
         self.stop_link().await;

@@ -22,7 +22,7 @@ use crate::store::engine_error;
 pub(crate) const UNBLOCKED_TEXT: &str = "UNBLOCKED force unblock from blocking operation, \
                                          instance state changed (master -> replica?)";
 
-/// Goes on in the stored role, or begins in the one that the options name. Options that are the
+/// Continues in the stored role, or begins in the one that the options name. Options that are the
 /// same as before change nothing: the role may have changed since.
 ///
 /// # Errors

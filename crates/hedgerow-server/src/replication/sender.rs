@@ -124,7 +124,7 @@ enum Answer {
 
 /// Answers a replica, and sends what it needs as long as it is there. Returns the reply if that is
 /// an error. One that hands over is cut off instead when the server has taken over: an error would
-/// tell it to go on.
+/// tell it to continue.
 pub(crate) async fn serve(
     server: &Arc<Server>,
     client: &Arc<Client>,

@@ -3,7 +3,7 @@
 //!
 //! | from the primary | |
 //! |---|---|
-//! | `MORE bytes` | a part of a copy or of commits; it goes on in the next message |
+//! | `MORE bytes` | a part of a copy or of commits; it continues in the next message |
 //! | `BYTES bytes` | the last part |
 //! | `MESSAGE channel text` | a message for the subscribers of the replica |
 //! | `SYNC` | the replica makes durable what it has, and acknowledges |

@@ -112,7 +112,7 @@ impl Reply {
         self.memory_bytes() + ELEMENT_BYTES
     }
 
-    /// Its bytes, and so many more for each element.
+    /// Its bytes, and `more` for each element.
     fn bytes_with(&self, more: usize) -> usize {
         let of_element = |it: &Reply| it.bytes_with(more) + more;
         match self {

@@ -93,7 +93,7 @@ pub(super) fn word(value: &Value) -> Option<Vec<u8>> {
     }
 }
 
-/// A number with at most so many digits, as C writes it with `%g`.
+/// A number with at most `digits` digits, as C writes it with `%g`.
 pub(super) fn number_text(number: f64, digits: usize) -> String {
     if number.fract() == 0.0 && number.abs() < 1e15 {
         return format!("{number:.0}").replace("-0", if number == 0.0 { "0" } else { "-0" });

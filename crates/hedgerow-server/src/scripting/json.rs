@@ -9,7 +9,7 @@ use super::machine::{NO_MEMORY, bytes_left};
 use super::outcome::{Outcome, wrong};
 
 const DEPTH: usize = 1_000;
-/// A list may have so many more places than elements before it is too sparse.
+/// The number by which a list may have more places than elements before it is too sparse.
 const SPARSE_SAFE: i64 = 10;
 
 /// The JSON that is written, with its bound.

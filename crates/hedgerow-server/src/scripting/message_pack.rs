@@ -205,7 +205,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// A number of so many bytes.
+/// A number of `bytes` bytes.
 fn number(rest: &mut &[u8], bytes: usize) -> Option<u64> {
     let taken = take(rest, bytes)?;
     Some(

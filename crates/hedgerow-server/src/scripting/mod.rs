@@ -278,7 +278,7 @@ mod tests {
         let refused = texts.keep(&program(63, MIB)).unwrap_err();
         assert!(refused.contains("SCRIPT FLUSH"), "{refused}");
         assert_eq!(texts.by_digest.len(), 63);
-        // EVAL goes on, and takes none of this room.
+        // EVAL continues, and takes none of this room.
         (100..200).for_each(|number| texts.remember(&program(number, MIB)));
         assert_eq!(texts.by_digest.len(), 63 + 15);
     }

@@ -138,7 +138,7 @@ fn text(value: Option<&Value>) -> Result<Vec<u8>> {
     bytes.ok_or_else(|| "string expected".to_owned())
 }
 
-/// A number as so many bytes, the lowest first; what does not fit is cut off.
+/// A number as `size` bytes, the lowest first; what does not fit is cut off.
 fn integer_bytes(number: f64, size: usize) -> Vec<u8> {
     // The range of a number without a sign lies above that of one with.
     let whole = if number < 0.0 {

@@ -106,7 +106,7 @@ fn failed(stop: Stop) -> Error {
         Stop::Reply(text) => Error::new(ErrorKind::Unsupported, text),
         stop => Error::new(
             ErrorKind::Unsupported,
-            format!("expected to go on, found {stop:?}"),
+            format!("expected to continue, found {stop:?}"),
         ),
     }
 }

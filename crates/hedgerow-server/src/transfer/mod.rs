@@ -117,7 +117,7 @@ trait Target {
     fn is_empty(&mut self) -> Result<bool>;
 }
 
-/// Copies all keys with their times of expiry, and all libraries of functions. Goes on where an
+/// Copies all keys with their times of expiry, and all libraries of functions. Continues where an
 /// earlier run ended. `go_on` is told the progress after each chunk; if it returns false, the copy
 /// ends there.
 ///

@@ -54,7 +54,7 @@ impl Served {
         self.process.wait().unwrap();
     }
 
-    /// Stops the process, until it goes on.
+    /// Stops the process, until it continues.
     pub(crate) fn stop(&self) {
         self.signal("STOP");
         // The threads stop one after the other.

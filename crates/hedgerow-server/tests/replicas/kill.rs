@@ -15,7 +15,7 @@ use crate::kill::Served;
 use crate::kill::model::{Model, calls};
 
 const CLIENTS: usize = 4;
-/// A client waits for the replica after so many units.
+/// A client waits for the replica after this number of units.
 const WAITS_EACH: u64 = 7;
 const SEED: u64 = 23;
 

@@ -231,7 +231,7 @@ fn the_first_change_after_a_large_copy_reaches_the_replica() {
     servers.call(0, "SET first 1");
     assert_eq!(servers.call(0, "WAIT 1 0"), int(1));
     assert_eq!(servers.call(1, "GET first"), bulk("1"));
-    // The same when it goes on where it was.
+    // The same when it continues where it was.
     servers.end_one(1);
     servers.call(0, "SET away 1");
     servers.begin_again(1);

@@ -1,4 +1,4 @@
-//! Replies that are too large are refused, and the connection goes on. What is collected for a
+//! Replies that are too large are refused, and the connection stays. What is collected for a
 //! reply, or read for it, does not take more memory than a reply may.
 
 #[cfg(target_os = "linux")]

@@ -136,7 +136,7 @@ fn long_scripts_take_turns_and_others_are_served() {
     served.kill();
 }
 
-/// A script goes on behind an error of its own, and not behind the bound of its memory.
+/// A script continues behind an error of its own, and not behind the bound of its memory.
 #[test]
 fn a_script_that_needs_too_much_memory_ends() {
     let dir = tempfile::tempdir().unwrap();

@@ -252,7 +252,7 @@ fn a_get_asks_one_resident_filter_for_each_level() {
     for (policy, keys) in [("trie:8", 350_000), ("tiering:8", 150_000)] {
         let db = builder(&SimStorage::new(18)).memory_budget(64 << 20);
         let db = db.open().unwrap();
-        // A table has so many entries that all runs of a node have nearly the same number.
+        // A table has enough entries that all runs of a node have nearly the same number.
         let design = Design {
             table_bytes: Some(32 << 10),
             memtable_bytes: Some(32 << 10),

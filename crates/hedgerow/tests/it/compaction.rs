@@ -404,8 +404,8 @@ fn a_listener_that_panics_keeps_no_tree_busy() {
     assert!(reshaped.load(Ordering::Relaxed));
 }
 
-/// The bytes that merges write for each byte that flushes have written, with entries of 1 KiB of
-/// which so many bytes are zeros.
+/// The bytes that merges write for each byte that flushes have written, with entries of 1 KiB.
+/// In each entry `zeros` bytes are zeros.
 fn merged_per_flushed(zeros: usize) -> f64 {
     let disk = SimStorage::new(9);
     let db = builder(&disk).memory_budget(8 << 20).open().unwrap();
