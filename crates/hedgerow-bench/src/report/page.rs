@@ -18,8 +18,11 @@ svg { display: block; width: 100%; max-width: 42rem; height: auto }
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .4em }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-size: .9rem } th, td { padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: left }
-th { white-space: nowrap } td.n { text-align: right; font-variant-numeric: tabular-nums }
-td.failed { color: #a00; overflow-wrap: anywhere } p.note { color: #555 }";
+td.n { white-space: nowrap; text-align: right; font-variant-numeric: tabular-nums }
+td.failed { color: #a00; overflow-wrap: anywhere } p.note { color: #555 }
+th { vertical-align: bottom } .results th, .results td { padding: .2rem .4rem }
+.results td:nth-child(2) { min-width: 9rem; overflow-wrap: anywhere }
+.settings th, .settings td { min-width: 8rem; overflow-wrap: anywhere }";
 
 /// The columns of the table of results, with headings.
 const COLUMNS: [(&str, &[&str]); 13] = [
@@ -129,7 +132,7 @@ fn result_table(results: &Results<'_>) -> String {
         let names = [workload, series].map(|name| format!("<td>{}</td>", escape(name)));
         table += &format!("<tr>{}{}</tr>\n", names.concat(), numbers(result));
     }
-    format!("<div class=\"wide\"><table>\n{table}</table></div>")
+    format!("<div class=\"wide\"><table class=\"results\">\n{table}</table></div>")
 }
 
 /// The cells of a result beside its names; one cell with the reason if the workload failed.
@@ -168,7 +171,7 @@ fn settings_table(results: &Results<'_>) -> String {
         let values = values.iter().map(String::as_str);
         table += &row("td", [name.as_str()].into_iter().chain(values));
     }
-    format!("<div class=\"wide\"><table>\n{table}</table></div>")
+    format!("<div class=\"wide\"><table class=\"settings\">\n{table}</table></div>")
 }
 
 fn row<'a>(cell: &str, texts: impl Iterator<Item = &'a str>) -> String {
