@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use support::Place;
+use support::{Place, hedgerow, stdout};
 
 /// A program in a terminal.
 struct Terminal {
@@ -185,5 +185,21 @@ fn sizes_are_seen_on_a_narrow_terminal() {
                 .lines()
                 .all(|row| row.chars().count() <= columns.into())
         );
+    }
+}
+
+#[test]
+fn advice_fits_a_narrow_terminal() {
+    let place = Place::new();
+    // A line of a pipe has no width.
+    let piped = hedgerow(&["advise", "--price", "leveling:10"]);
+    let piped = String::from_utf8_lossy(stdout(&piped)).into_owned();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for columns in [80, 100, 300] {
+        let words_of_advice = "advise --price leveling:10";
+        let shown = Terminal::start(&place, (columns, 60), words_of_advice).rest();
+        let widest = shown.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(columns.into()), "{columns}: {shown}");
+        assert_eq!(words(&shown), words(&piped));
     }
 }
