@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::database::KeyspaceArguments;
 use crate::exit::{Exit, Failure};
 use crate::keyspaces::{operations_object, operations_text};
-use crate::output::{Output, bytes, count};
+use crate::output::{Output, bytes, count, counted};
 
 const EXAMPLE: &str = "\
 Example:
@@ -137,14 +137,14 @@ pub(crate) fn written(manifest: &inspect::Manifest, name: &str) -> Written {
 
 fn period_text(written: &Written) -> String {
     let since = format!(
-        "since the keyspace got its design {} entries were ingested and {} were written",
-        count(written.ingested),
+        "since the keyspace got its design: {} ingested, {} written",
+        counted(written.ingested, "entry"),
         count(written.written)
     );
     match written.entry_writes() {
         Some(_) => format!("writes of an entry: {since}"),
         None => format!(
-            "not enough written yet: {since}; it had {} then, {} ingested entries are enough",
+            "not enough written yet: {since}; it had {} then, {} ingested are enough",
             count(written.initial),
             count(written.enough().max(1))
         ),
