@@ -41,7 +41,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Where the group is: what [`enter`] wants.
+    /// The directory of the group, which [`enter`] wants.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -83,7 +83,7 @@ fn denied(at: &Path, error: &std::io::Error) -> String {
     )
 }
 
-/// Where the hierarchy that limits memory is mounted.
+/// The hierarchy that limits memory, and the place where it is mounted.
 #[derive(Debug, PartialEq, Eq)]
 enum Hierarchy {
     V1(PathBuf),

@@ -95,7 +95,7 @@ impl Findings {
             "settle_seconds": self.settle_seconds,
             "settle_cpu_seconds": self.settle_cpu_seconds,
             "memory": self.memory(),
-            "settings": self.settings(),
+            "settings": self.store.over(self.settings.clone()),
         });
         add_commit(&mut result);
         result
@@ -148,15 +148,6 @@ impl Findings {
             .collect();
         memory.insert("resident".to_owned(), json!(process::resident_bytes()));
         Value::Object(memory)
-    }
-
-    /// The settings of the run. The store's own description replaces the requested options.
-    fn settings(&self) -> Value {
-        let mut settings = self.settings.clone();
-        if let Value::Object(of_store) = &self.store.settings {
-            settings.extend(of_store.clone());
-        }
-        Value::Object(settings)
     }
 }
 

@@ -7,14 +7,15 @@
 use std::time::Instant;
 
 use fastrand::Rng;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::commit::add_commit;
 use crate::db_bench::DbBench;
 use crate::outcome::{Findings, Moment};
 use crate::permutation::mix;
 use crate::process;
 use crate::records::Records;
-use crate::store::{OpenOptions, Result, Store, invalid};
+use crate::store::{Description, OpenOptions, Result, Store, invalid};
 use crate::threads::{Client, Done, Work};
 use crate::windowed;
 use crate::workload::{Settings, Workload};
@@ -40,6 +41,8 @@ pub struct Session {
     options: OpenOptions,
     settings: Settings,
     store: Option<Box<dyn Store>>,
+    /// The store as it was opened first, for results of workloads that have failed.
+    described: Description,
     /// True if this session wrote everything in the store.
     loaded: bool,
     /// The number of workloads run; a repeated workload draws other keys.
@@ -54,12 +57,13 @@ impl Session {
     pub fn new(open: Open, options: OpenOptions, settings: Settings) -> Result<Session> {
         settings.check()?;
         Records::check(settings.records)?;
-        let store = Some(open(&options)?);
+        let store = open(&options)?;
         Ok(Session {
             open,
             options,
             settings,
-            store,
+            described: store.describe(),
+            store: Some(store),
             loaded: false,
             rounds: 0,
         })
@@ -121,6 +125,21 @@ impl Session {
         self.rounds += 1;
         let seed = mix(self.settings.records.seed ^ mix(self.rounds));
         Ok(self.measure(store, workload, seed, advanced)?.to_json())
+    }
+
+    /// The result of a workload that has failed: an object with the reason as its `error`, and
+    /// without measurements.
+    pub fn failed(&self, workload: Workload, error: &str) -> Value {
+        let mut result = json!({
+            "workload": workload.name(),
+            "store": self.described.name,
+            "version": self.described.version,
+            "threads": self.settings.threads,
+            "error": error,
+            "settings": self.described.over(self.describe(workload)),
+        });
+        add_commit(&mut result);
+        result
     }
 
     fn measure(

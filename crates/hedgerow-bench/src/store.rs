@@ -235,6 +235,16 @@ pub struct Description {
     pub settings: Value,
 }
 
+impl Description {
+    /// The settings of a run. The store's own replace the requested ones.
+    pub(crate) fn over(&self, mut requested: Map<String, Value>) -> Value {
+        if let Value::Object(of_store) = &self.settings {
+            requested.extend(of_store.clone());
+        }
+        Value::Object(requested)
+    }
+}
+
 /// The options of opening a store. Other engines use those that they have, and derive the rest as
 /// their authors recommend.
 #[derive(Debug, Clone)]

@@ -2,7 +2,6 @@
 
 mod failed;
 
-use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +42,8 @@ Examples:
 /// and measured separately. docs/benchmarks.md describes each workload and each field.
 ///
 /// A workload that fails does not end the others, except those that need what it should have
-/// written. The page is written if there is a result. The exit code is that of the first failure.
+/// written. Its result is an object with the reason. The page is written if a workload succeeds or
+/// with --from. The exit code is that of the first failure.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
@@ -252,10 +252,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         true => Ok(()),
         false => measure(arguments, output, &mut results, &mut failed),
     };
-    // A workload that fails does not take the results before it along.
-    let has_results = (measured.is_ok() && failed.is_empty()) || !results.is_empty();
-    let written = match arguments.report.as_ref().filter(|_| has_results) {
-        Some(dir) => write_report(dir, &results, failed.notes(), output),
+    // A run in which nothing succeeds leaves the page of an earlier one.
+    let old_or_done = !arguments.from.is_empty() || results.iter().any(|it| it["error"].is_null());
+    let written = match arguments.report.as_ref().filter(|_| old_or_done) {
+        Some(dir) => write_report(dir, &results, output),
         None => Ok(()),
     };
     let ended = measured.and_then(|()| failed.end(arguments.workloads.len()));
@@ -317,7 +317,10 @@ fn measure(
                 failed.remove_lack(*workload);
             }
             Err(failure) => {
+                let result = session.failed(*workload, &failure.to_string());
+                output.object(&result);
                 output.line(format_args!("{:<16}  failed: {failure}", workload.name()));
+                results.push(result);
                 failed.add(*workload, failure);
             }
         }
@@ -394,15 +397,8 @@ fn row(result: &Value) -> String {
     )
 }
 
-/// Writes the page, with `notes` in its first section.
-fn write_report(
-    dir: &Path,
-    results: &[Value],
-    notes: Vec<String>,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let notes = Cell::new(notes);
-    let page = report::page_with(results, &|_| notes.take()).map_err(failure)?;
+fn write_report(dir: &Path, results: &[Value], output: &mut Output) -> Result<(), Failure> {
+    let page = report::page(results).map_err(failure)?;
     let written = report::write(dir, results, &page).map_err(failure)?;
     output.line(format_args!("wrote {}", written.display()));
     Ok(())

@@ -56,11 +56,27 @@ impl Output {
         }
     }
 
-    /// Prints an empty line and a heading.
+    /// Prints a text for people behind an indent. A terminal gets lines that it has room for.
+    pub(crate) fn wrapped(&mut self, indent: &str, text: &str) {
+        match self.columns() {
+            Some(columns) => self.line(format_args!("{}", wrap(text, indent, columns))),
+            None => self.line(format_args!("{indent}{text}")),
+        }
+    }
+
+    /// Prints an empty line and a heading. A terminal gets lines that it has room for.
     pub(crate) fn heading(&mut self, title: &str, rest: &str) {
-        let bold = self.bold(title);
         let space = if rest.is_empty() { "" } else { " " };
-        self.line(format_args!("\n{bold}{space}{rest}"));
+        let mut text = format!("{title}{space}{rest}");
+        let columns = self.columns().filter(|_| self.screen.is_none());
+        if let Some(columns) = columns.filter(|it| console::measure_text_width(&text) > *it) {
+            text = wrap(&text, "", columns);
+        }
+        // A terminal narrower than the title has it without bold letters.
+        match text.strip_prefix(title) {
+            Some(rest) => self.line(format_args!("\n{}{rest}", self.bold(title))),
+            None => self.line(format_args!("\n{text}")),
+        }
     }
 
     /// Prints a result for programs; nothing without `--json`.
@@ -112,14 +128,19 @@ impl Output {
     /// The cells of a bar that has `others` columns of text beside it: the usual number, fewer on a
     /// narrow terminal, none if they would show nothing.
     pub(crate) fn bar_cells(&self, others: usize) -> usize {
-        if !self.drawing {
+        let Some(columns) = self.columns() else {
             return BAR_CELLS;
-        }
-        let columns = usize::from(console::Term::stdout().size().1);
+        };
         match columns.saturating_sub(others).min(BAR_CELLS) {
             0..BAR_CELLS_MIN => 0,
             cells => cells,
         }
+    }
+
+    /// The columns of the terminal; `None` without one.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        let columns = || usize::from(console::Term::stdout().size().1);
+        self.drawing.then(columns)
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -195,6 +216,23 @@ fn bar(doing: &str, total: u64, template: &str) -> ProgressBar {
     ProgressBar::new(total)
         .with_style(style)
         .with_prefix(doing.to_owned())
+}
+
+/// Divides a text at its spaces into lines of at most `columns`, each behind an indent. A longer
+/// word has a line of its own.
+fn wrap(text: &str, indent: &str, columns: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let width = |text: &str| console::measure_text_width(text);
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(word) <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{indent}{word}")),
+        }
+    }
+    lines.join("\n")
 }
 
 /// Formats `1234567` as `1,234,567`.
@@ -324,6 +362,15 @@ mod tests {
         assert_eq!(rate(1_234_567, Duration::from_secs(1)), "1.23 million");
         assert_eq!(rate(5, Duration::ZERO), "0");
         assert_eq!(seconds(Duration::from_micros(12_340)), "12.3 ms");
+    }
+
+    #[test]
+    fn a_text_is_wrapped_at_its_words() {
+        assert_eq!(wrap("one two three", "", 7), "one two\nthree");
+        assert_eq!(wrap("one two three", "  ", 8), "  one\n  two\n  three");
+        assert_eq!(wrap("one two three", "  ", 9), "  one two\n  three");
+        assert_eq!(wrap("größe µs", "", 8), "größe µs");
+        assert_eq!(wrap("incomprehensible it", "", 5), "incomprehensible\nit");
     }
 
     #[test]

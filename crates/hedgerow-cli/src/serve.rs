@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     tls_ca_cert_file: Option<std::path::PathBuf>,
 
-    /// Which clients need a certificate
+    /// The clients that need a certificate
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = AuthClients::Yes)]
     tls_auth_clients: AuthClients,
 
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "HOW", default_value_t)]
     io: ReadMode,
 
-    /// When a write is durable beyond the process
+    /// The moment at which a write is durable beyond the process
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Sync::Everysec)]
     appendfsync: Sync,
 
@@ -115,7 +115,7 @@ enum Sync {
     Always,
     /// Within about a second
     Everysec,
-    /// When the system writes it
+    /// As late as the system writes it
     No,
 }
 

@@ -208,7 +208,7 @@ fn measured_writes_are_those_since_the_design() {
     for read in ["gets_found", "gets_missed", "seeks"] {
         assert_eq!(explained["operations"][read], 0, "{read}");
     }
-    let said = "writes of an entry: since the keyspace got its design 8,000 entries were ingested";
+    let said = "writes of an entry: since the keyspace got its design: 8,000 entries ingested, ";
     assert!(text().contains(said), "{}", text());
 
     // Merges to the new shape are output of what came before.
@@ -217,7 +217,7 @@ fn measured_writes_are_those_since_the_design() {
     assert_eq!(explained["written"]["initial"], 8000);
     assert_eq!(explained["written"]["ingested"], 0);
     assert_eq!(writes(&explained), None);
-    let said = "not enough written yet: since the keyspace got its design 0 entries were ingested";
+    let said = "not enough written yet: since the keyspace got its design: 0 entries ingested, ";
     assert!(text().contains(said), "{}", text());
     let written: u64 = (2..10).map(fill).sum();
     let explained = explain();

@@ -202,12 +202,31 @@ fn a_page_survives_a_workload_that_fails() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    // The page of results in a file, with a run in which nothing succeeds.
+    // The file of results has all three, and the page is drawn from it.
     let old = report.join("results.jsonl");
+    let rows = fs::read_to_string(&old).unwrap();
+    let rows: Vec<Value> = rows
+        .lines()
+        .map(|row| serde_json::from_str(row).unwrap())
+        .collect();
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    let reason = rows[1]["error"].as_str().unwrap();
+    assert!(stderr.contains(reason), "{reason}");
+    assert_eq!(rows[1]["workload"], "seekrandom");
+    assert_eq!(rows[1]["settings"]["order"], "hashed");
+    let drawn = bench(&["--report", path(&report), "--from", path(&old)]);
+    assert!(drawn.status.success(), "{drawn:?}");
+    let page = fs::read_to_string(report.join("index.html")).unwrap();
+    assert!(page.contains(">failed: "), "{page}");
+    // A run in which nothing succeeds leaves the page.
+    let nothing = bench(&[&["seekrandom"], &flags[..]].concat());
+    assert_eq!(nothing.status.code(), Some(2));
+    assert_eq!(fs::read_to_string(&old).unwrap().lines().count(), 3);
+    // The page of results in a file, with such a run.
     let more = [&["seekrandom", "--from", path(&old)], &flags[..]].concat();
     assert_eq!(bench(&more).status.code(), Some(2));
     let page = fs::read_to_string(report.join("index.html")).unwrap();
-    assert!(page.contains("<p>seekrandom failed: "), "{page}");
+    assert_eq!(page.matches("<p>seekrandom failed: ").count(), 2, "{page}");
 }
 
 #[test]
@@ -246,7 +265,14 @@ fn a_workload_does_not_read_what_a_failed_one_should_have_written() {
     // The database has keys, and a failed load has loaded nothing.
     let refused = run("fillrandom,readrandom", &["--json"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(refused.stdout.is_empty(), "{refused:?}");
+    let rows = text(&refused.stdout);
+    let rows = rows.lines().map(|row| serde_json::from_str(row).unwrap());
+    let reasons: Vec<Value> = rows.map(|row: Value| row["error"].clone()).collect();
+    let [load, read] = &reasons[..] else {
+        panic!("expected two rows, found {reasons:?}");
+    };
+    assert!(load.as_str().unwrap().contains("expected an empty store"));
+    assert!(read.as_str().unwrap().contains("`fillrandom` should have"));
     let error: Value = serde_json::from_slice(&refused.stderr).unwrap();
     let message = error["error"]["message"].as_str().unwrap();
     assert!(

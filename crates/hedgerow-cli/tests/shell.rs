@@ -194,6 +194,28 @@ fn a_load_that_skips_more_than_its_input_has_fails() {
 }
 
 #[test]
+fn a_load_resumes_at_a_malformed_line_among_those_it_skips() {
+    let place = Place::new();
+    let load = |skip, lines: &str| {
+        let more = ["--format", "tsv", "--skip", skip];
+        place.run_with_input("load", &more, lines.as_bytes())
+    };
+    let lines = "a\t1\nb\nc\t3\nd\t4\n";
+    fails_saying(
+        &load("3", lines),
+        1,
+        &["line 2", "`--skip 1` resumes there"],
+    );
+    fails_saying(&load("3", "b\nc\t3\n"), 1, &["nothing was loaded"]);
+    // The last one that is passed over, and the first one that is not.
+    fails_saying(&load("2", lines), 1, &["`--skip 1` resumes there"]);
+    fails_saying(&load("1", lines), 1, &["`--skip 1` resumes there"]);
+    let mended = lines.replace("b\n", "b\t2\n");
+    stdout(&load("1", &mended));
+    assert_eq!(place.text("scan", &NONE), "b\t2\nc\t3\nd\t4\n");
+}
+
+#[test]
 fn a_load_that_ends_early_goes_on_where_it_ended() {
     let place = Place::new();
     let file = place.path("in.csv");

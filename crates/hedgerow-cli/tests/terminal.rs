@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use support::Place;
+use support::{Place, hedgerow, stdout};
 
 /// A program in a terminal.
 struct Terminal {
@@ -185,5 +185,33 @@ fn sizes_are_seen_on_a_narrow_terminal() {
                 .lines()
                 .all(|row| row.chars().count() <= columns.into())
         );
+    }
+}
+
+#[test]
+fn texts_fit_a_narrow_terminal() {
+    let place = Place::new();
+    place.text("put", &["a", "1"]);
+    place.text("compact", &[""; 0]);
+    let db = place.db();
+    let db = db.to_str().unwrap();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for command in [
+        "advise --price leveling:10",
+        &format!("explain design --db {db}"),
+        &format!("stats --db {db}"),
+    ] {
+        // A line of a pipe has no width.
+        let piped = hedgerow(&command.split(' ').collect::<Vec<_>>());
+        let piped = String::from_utf8_lossy(stdout(&piped)).into_owned();
+        for columns in [80, 100, 300] {
+            let shown = Terminal::start(&place, (columns, 60), command).rest();
+            let widest = shown.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(columns.into()), "{columns}: {shown}");
+            // Bars and measured numbers differ.
+            if command.starts_with("advise") {
+                assert_eq!(words(&shown), words(&piped));
+            }
+        }
     }
 }

@@ -38,7 +38,7 @@ pub struct Tls {
     pub auth_clients: ClientCertificates,
 }
 
-/// Which certificates of clients are asked for.
+/// The clients that need a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCertificates {
     /// Every client needs a valid one.
@@ -68,7 +68,7 @@ pub struct Options {
     pub password: String,
     /// The file of users, which must be there. ACL SAVE replaces it.
     pub acl_file: Option<PathBuf>,
-    /// When writes are durable.
+    /// The moment at which writes are durable.
     pub fsync: Fsync,
     /// The most clients at once.
     pub clients_max: usize,

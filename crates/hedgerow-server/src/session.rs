@@ -27,7 +27,7 @@ pub(crate) struct Tracked {
     pub(crate) caching: bool,
 }
 
-/// Which replies are sent.
+/// The replies that are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replies {
     On,

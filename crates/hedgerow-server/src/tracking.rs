@@ -17,7 +17,7 @@ use crate::resp::Reply;
 /// The places in the order of keys that may be out of date, at least.
 const STALE_MAX: usize = 1 << 10;
 
-/// Which keys a client is told of.
+/// The keys that a client is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Those that it has read.

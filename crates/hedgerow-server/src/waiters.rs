@@ -13,7 +13,7 @@ use crate::resp::Reply;
 
 type Key = (usize, Vec<u8>);
 
-/// Who may run the command of a waiter.
+/// The state of a waiter, which decides if a thread may run its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Idle,

@@ -5,7 +5,9 @@ use super::Sources;
 /// The longest comment line; rustfmt does not wrap comments.
 const COLUMNS_MAX: usize = 100;
 /// A comment that begins with one of these words is a fragment.
-const FRAGMENTS: [&str; 4] = ["Of", "What", "How", "Whether"];
+const FRAGMENTS: [&str; 8] = [
+    "Of", "What", "How", "Whether", "Who", "Which", "When", "Where",
+];
 
 pub(crate) fn check(sources: &Sources) -> Vec<String> {
     let mut findings = long_lines(sources);
@@ -73,7 +75,8 @@ mod tests {
         let long = format!("    // {}", "word ".repeat(20));
         let text = format!(
             "//! Of a file.\n//! What follows is fine.\n\n/// Offers.\n// How it works.\nlet a = 1;\n\
-             /// The value.\n///\n/// Whether it is large.\n{long}\n"
+             /// The value.\n///\n/// Whether it is large.\n{long}\n\n\
+             /// Whoever reads it.\n// When it is read.\n"
         );
         let java = format!("/**\n * {}\n */\n", "word ".repeat(20));
         assert_eq!(
@@ -83,6 +86,7 @@ mod tests {
                 "a/src/b.rs:10: a comment line of 107 columns, at most 100",
                 "a/src/b.rs:1: a comment begins with a fragment: `Of a file.`",
                 "a/src/b.rs:5: a comment begins with a fragment: `How it works.`",
+                "a/src/b.rs:13: a comment begins with a fragment: `When it is read.`",
             ]
         );
     }

@@ -52,7 +52,7 @@ const NAMES: &[&str] = &[
     "tries",
 ];
 
-/// Where kinds are at home: the folders of the dimensions, and the files that choose between them.
+/// The homes of kinds: the folders of the dimensions, and the files that choose between them.
 const HOMES: &[&str] = &[
     "base/options/filter_spec.rs",
     "base/options/index_spec.rs",

@@ -18,8 +18,11 @@ svg { display: block; width: 100%; max-width: 42rem; height: auto }
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .4em }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-size: .9rem } th, td { padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: left }
-th { white-space: nowrap } td.n { text-align: right; font-variant-numeric: tabular-nums }
-p.note { color: #555 }";
+td.n { white-space: nowrap; text-align: right; font-variant-numeric: tabular-nums }
+td.failed { color: #a00; overflow-wrap: anywhere } p.note { color: #555 }
+th { vertical-align: bottom } .results th, .results td { padding: .2rem .4rem }
+.results td:nth-child(2) { min-width: 9rem; overflow-wrap: anywhere }
+.settings th, .settings td { min-width: 8rem; overflow-wrap: anywhere }";
 
 /// The columns of the table of results, with headings.
 const COLUMNS: [(&str, &[&str]); 13] = [
@@ -66,11 +69,11 @@ fn html_of(section: &Section<'_>) -> String {
         "" => String::new(),
         title => format!("<h1>{}</h1>\n", escape(title)),
     };
-    let notes = section.notes.iter();
-    let notes: String = notes
-        .map(|note| format!("<p>{}</p>\n", escape(note)))
-        .collect();
     let results = &section.results;
+    let notes = section.notes.iter().cloned().chain(failures(results));
+    let notes: String = notes
+        .map(|note| format!("<p>{}</p>\n", escape(&note)))
+        .collect();
     format!(
         "{title}{}\n{notes}<div class=\"charts\">\n{figures}</div>\n\
          <h2>Results</h2>\n{}\n<h2>Settings</h2>\n{}\n",
@@ -78,6 +81,17 @@ fn html_of(section: &Section<'_>) -> String {
         result_table(results),
         settings_table(results),
     )
+}
+
+/// A line for each workload that failed. A chart cannot show it.
+fn failures<'a>(results: &'a Results<'_>) -> impl Iterator<Item = String> + 'a {
+    results.rows().filter_map(|(result, workload, series)| {
+        let reason = result["error"].as_str()?;
+        Some(match results.series.len() {
+            1 => format!("{workload} failed: {reason}"),
+            _ => format!("{workload} of {series} failed: {reason}"),
+        })
+    })
 }
 
 /// Escapes text for HTML.
@@ -114,25 +128,26 @@ fn legend(names: &[String]) -> String {
 fn result_table(results: &Results<'_>) -> String {
     let headings = COLUMNS.map(|(heading, _)| heading);
     let mut table = row("th", ["workload", "store"].into_iter().chain(headings));
-    let places = results.group_of.iter().zip(&results.series_of);
-    for (result, (group, series)) in results.all.iter().zip(places) {
-        let names = [
-            results.groups[*group].clone(),
-            results.series[*series].clone(),
-        ];
-        let numbers = COLUMNS.map(|(_, path)| {
-            let value = path.iter().fold(result, |value, name| &value[name]);
-            value.as_f64().map_or("–".to_owned(), short)
-        });
-        let names = names
-            .map(|name| format!("<td>{}</td>", escape(&name)))
-            .concat();
-        let numbers = numbers
-            .map(|number| format!("<td class=\"n\">{number}</td>"))
-            .concat();
-        table += &format!("<tr>{names}{numbers}</tr>\n");
+    for (result, workload, series) in results.rows() {
+        let names = [workload, series].map(|name| format!("<td>{}</td>", escape(name)));
+        table += &format!("<tr>{}{}</tr>\n", names.concat(), numbers(result));
     }
-    format!("<div class=\"wide\"><table>\n{table}</table></div>")
+    format!("<div class=\"wide\"><table class=\"results\">\n{table}</table></div>")
+}
+
+/// The cells of a result beside its names; one cell with the reason if the workload failed.
+fn numbers(result: &Value) -> String {
+    if let Some(reason) = result["error"].as_str() {
+        let reason = escape(reason);
+        let columns = COLUMNS.len();
+        return format!("<td class=\"failed\" colspan=\"{columns}\">failed: {reason}</td>");
+    }
+    let numbers = COLUMNS.map(|(_, path)| {
+        let value = path.iter().fold(result, |value, name| &value[name]);
+        let number = value.as_f64().map_or("–".to_owned(), short);
+        format!("<td class=\"n\">{number}</td>")
+    });
+    numbers.concat()
 }
 
 /// A column of settings for each series, from its first result.
@@ -156,7 +171,7 @@ fn settings_table(results: &Results<'_>) -> String {
         let values = values.iter().map(String::as_str);
         table += &row("td", [name.as_str()].into_iter().chain(values));
     }
-    format!("<div class=\"wide\"><table>\n{table}</table></div>")
+    format!("<div class=\"wide\"><table class=\"settings\">\n{table}</table></div>")
 }
 
 fn row<'a>(cell: &str, texts: impl Iterator<Item = &'a str>) -> String {

@@ -120,6 +120,15 @@ impl<'a> Results<'a> {
         })
     }
 
+    /// Each result with its workload and its series.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&'a Value, &str, &str)> {
+        let places = self.group_of.iter().zip(&self.series_of);
+        let rows = self.all.iter().zip(places);
+        rows.map(|(result, (group, series))| {
+            (result, &self.groups[*group][..], &self.series[*series][..])
+        })
+    }
+
     /// A bar for each workload and series; `None` if no result has the number.
     pub(super) fn chart(&self, metric: &Metric) -> Option<Chart> {
         let bar = |group: usize, series: usize| {

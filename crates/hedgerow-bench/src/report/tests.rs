@@ -86,6 +86,29 @@ fn nothing_in_a_result_becomes_a_tag() {
 }
 
 #[test]
+fn a_workload_that_failed_is_shown_with_its_reason() {
+    let mut all = some_results();
+    let failed = json!({
+        "workload": "seekrandom", "store": "rocksdb", "version": "1.0", "threads": 1,
+        "error": "no <keys>", "settings": { "threads": 1, "filter": "bloom:10" },
+    });
+    all.push(failed);
+    let drawings = |page: &str| page.matches("<svg").count();
+    let page_of_all = page(&all).unwrap();
+    for part in [
+        "<p>seekrandom of rocksdb 1.0, threads 1 failed: no &lt;keys&gt;</p>",
+        "<td>seekrandom</td>",
+        ">failed: no &lt;keys&gt;</td>",
+    ] {
+        assert!(page_of_all.contains(part), "{part}");
+    }
+    assert_eq!(drawings(&page_of_all), drawings(&page(&all[..6]).unwrap()));
+    let alone = page(&all[6..]).unwrap();
+    assert!(alone.contains("<p>seekrandom failed: no &lt;keys&gt;</p>"));
+    assert_eq!(drawings(&alone), 0);
+}
+
+#[test]
 fn series_are_told_apart_by_what_differs() {
     let all = some_results();
     let results = Results::new(&all).unwrap();

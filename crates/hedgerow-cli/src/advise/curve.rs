@@ -7,6 +7,7 @@ use hedgerow::advisor::{Advice, Device, Mix, Prediction, Workload, advise};
 use hedgerow_bench::report::Curve;
 use serde_json::{Value, json};
 
+use super::table::{self, Row};
 use super::{Arguments, write_file};
 use crate::exit::Failure;
 use crate::output::{Output, bytes};
@@ -59,20 +60,23 @@ pub(super) fn print_curve(curve: &[Point], budget: u64, output: &mut Output) {
         "Cost against memory",
         "(the best design at each budget; `>` is --memory-budget; saved: against the line above, for each GiB more)",
     );
-    output.line(format_args!(
-        "  {:>10} {:>10} {:>12} {:>12} {:>8}  tree",
-        "memory", "us/op", "saved us/GiB", "reads/get", "writes"
-    ));
+    let mut rows = vec![Row {
+        numbers: format!(
+            "  {:>10} {:>10} {:>12} {:>12} {:>8}",
+            "memory", "us/op", "saved us/GiB", "reads/get", "writes"
+        ),
+        words: "tree".to_owned(),
+    }];
     let mut before: Option<(u64, f64)> = None;
     // Every second point, which doubles the memory.
     for point in curve.iter().step_by(2) {
         let mark = if point.memory == budget { ">" } else { " " };
+        let memory = bytes(point.memory);
         let Some(best) = &point.best else {
-            output.line(format_args!(
-                "{mark} {:>10} {:>10}",
-                bytes(point.memory),
-                "-"
-            ));
+            rows.push(Row {
+                numbers: format!("{mark} {memory:>10} {:>10}", "-"),
+                words: String::new(),
+            });
             continue;
         };
         let cost = best.prediction.cost_us;
@@ -80,15 +84,16 @@ pub(super) fn print_curve(curve: &[Point], budget: u64, output: &mut Output) {
             let gib = (point.memory - memory) as f64 / f64::from(1 << 30);
             format!("{:.2}", (earlier - cost) / gib)
         });
-        output.line(format_args!(
-            "{mark} {:>10} {cost:>10.2} {saved:>12} {:>12.3} {:>8.1}  {}",
-            bytes(point.memory),
-            best.prediction.hit_reads,
-            best.prediction.entry_writes,
-            best.tree
-        ));
+        rows.push(Row {
+            numbers: format!(
+                "{mark} {memory:>10} {cost:>10.2} {saved:>12} {:>12.3} {:>8.1}",
+                best.prediction.hit_reads, best.prediction.entry_writes,
+            ),
+            words: best.tree.to_string(),
+        });
         before = Some((point.memory, cost));
     }
+    table::print(&rows, output);
 }
 
 pub(super) fn picture(path: &Path, mix: &Mix, curve: &[Point]) -> Result<(), Failure> {

@@ -2,19 +2,21 @@
 
 mod curve;
 pub(crate) mod profile;
+mod table;
 
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use hedgerow::advisor::{
-    Advice, Constraints, Device, ExpectedTree, Geometry, Mix, Objective, Prediction, TreeModel,
-    Workload, advise, expect,
+    Advice, Constraints, Device, ExpectedTree, Geometry, Mix, Objective, Prediction, Workload,
+    advise, expect,
 };
 use hedgerow::{Design, KeyOrder};
 use hedgerow_bench::device::profile::to_json;
 use serde_json::{Value, json};
 
 use curve::{Point, curve, picture, print_curve};
+use table::Row;
 
 use crate::arguments;
 use crate::design_file;
@@ -242,11 +244,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let curve = curve(arguments, &workload, order, &device)?;
     let priced = arguments.priced(&workload, &device)?;
     print_workload(arguments, &workload, &device, output);
-    print_designs(shown, output);
-    if let Some((name, expected)) = &priced {
+    let priced_row = priced.as_ref().map(|(name, expected)| {
         let prediction = expected.tree.predict(&workload, &device);
-        output.line(format_args!("{}", row(&prediction, name, &expected.tree)));
-    }
+        Row::of_design(&prediction, name, &expected.tree)
+    });
+    print_designs(shown, priced_row, output);
     print_curve(&curve, arguments.memory_budget, output);
     let trees = shown.iter().map(|it| it.tree.to_string());
     let others = curve.iter().filter_map(Point::tree);
@@ -297,33 +299,42 @@ fn print_workload(
     device: &Device,
     output: &mut Output,
 ) {
-    output.line(format_args!(
+    let entries = format!(
         "{} entries of {} + {} bytes, {}",
         count(workload.entries as u64),
         workload.key_bytes.round(),
         workload.value_bytes.round(),
         workload.mix
-    ));
-    output.line(format_args!(
+    );
+    output.wrapped("", &entries);
+    let machine = format!(
         "{} of memory; {}: {:.1} us per random read, {:.2} GB/s read, {:.2} GB/s written",
         bytes(arguments.memory_budget),
         device.name,
         device.read_us,
         device.read_bytes_per_s / 1e9,
         device.write_bytes_per_s / 1e9
-    ));
+    );
+    output.wrapped("", &machine);
 }
 
-fn print_designs(designs: &[Advice], output: &mut Output) {
+fn print_designs(designs: &[Advice], priced: Option<Row>, output: &mut Output) {
     output.heading("Designs", "(the cheapest of each kind and depth)");
-    output.line(format_args!(
-        "  {:>9} {:>8} {:>8} {:>8} {:>7} {:>10} {:>7} {:>6} {:>6}  {:<22} tree",
-        "us/op", "get", "miss", "scan", "put", "reads/get", "writes", "space", "runs", "ratios"
-    ));
-    for advice in designs {
-        let row = row(&advice.prediction, &geometry_text(advice), &advice.tree);
-        output.line(format_args!("{row}"));
-    }
+    let headings = Row {
+        numbers: format!(
+            "  {:>9} {:>8} {:>8} {:>8} {:>7} {:>10} {:>7} {:>6} {:>6}",
+            "us/op", "get", "miss", "scan", "put", "reads/get", "writes", "space", "runs"
+        ),
+        words: format!("{:<22} tree", "ratios"),
+    };
+    let designs = designs.iter();
+    let designs = designs.map(|it| Row::of_design(&it.prediction, &geometry_text(it), &it.tree));
+    let rows: Vec<_> = [headings]
+        .into_iter()
+        .chain(designs)
+        .chain(priced)
+        .collect();
+    table::print(&rows, output);
 }
 
 /// The short forms of trees, and the words for them.
@@ -373,7 +384,7 @@ const COLUMNS: [&str; 3] = [
 fn print_legend(trees: &[String], ratios: &[String], output: &mut Output) {
     output.heading("Short forms", "");
     for line in COLUMNS {
-        output.line(format_args!("  {line}"));
+        output.wrapped("  ", line);
     }
     let said = |forms: &[(&str, &str)], texts: &[String]| {
         let has = |form: &str| texts.iter().any(|text| text.contains(form));
@@ -381,28 +392,13 @@ fn print_legend(trees: &[String], ratios: &[String], output: &mut Output) {
         said.map(|(_, words)| *words).collect::<Vec<_>>().join("; ")
     };
     let ratios = said(&RATIOS, ratios);
-    output.line(format_args!(
-        "  The ratio of a level to the one above: {ratios}."
-    ));
+    output.wrapped(
+        "  ",
+        &format!("The ratio of a level to the one above: {ratios}."),
+    );
     let forms = said(&SHORT_FORMS, trees);
-    output.line(format_args!(
-        "  A tree is its levels, the smallest first. A level: {forms}."
-    ));
-}
-
-fn row(it: &Prediction, ratios: &str, tree: &TreeModel) -> String {
-    format!(
-        "  {:>9.2} {:>8.2} {:>8.2} {:>8.2} {:>7.2} {:>10.3} {:>7.1} {:>6.2} {:>6.1}  {ratios:<22} {tree}",
-        it.cost_us,
-        it.hit_us,
-        it.miss_us,
-        it.scan_us,
-        it.put_us,
-        it.hit_reads,
-        it.entry_writes,
-        it.space,
-        it.runs,
-    )
+    let forms = format!("A tree is its levels, the smallest first. A level: {forms}.");
+    output.wrapped("  ", &forms);
 }
 
 /// The text of a design file, with comments about its workload.

@@ -13,10 +13,6 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
     /// Returns the reason not to run a workload: what it needs is not there, or only in part. A
     /// workload that loads begins anew.
     pub(super) fn lacks(&self, workload: Workload) -> Option<Failure> {
@@ -37,14 +33,6 @@ impl Failed {
             self.writer.get_or_insert(workload);
         }
         self.all.push((workload, failure));
-    }
-
-    /// A line for each.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let failed = self.all.iter();
-        failed
-            .map(|(workload, failure)| format!("{workload} failed: {failure}"))
-            .collect()
     }
 
     /// Returns the failure of a run of `count` workloads, with the exit code of the first one.

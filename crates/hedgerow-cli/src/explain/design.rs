@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::database::KeyspaceArguments;
 use crate::exit::{Exit, Failure};
 use crate::keyspaces::{operations_object, operations_text};
-use crate::output::{Output, bytes, count};
+use crate::output::{Output, bytes, count, counted};
 
 const EXAMPLE: &str = "\
 Example:
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     print_head(&keyspace.name(), &design, &stats, output);
     print_levels(&expected, &stats, &workload, output);
     print_pairs(&pairs, output);
-    output.line(format_args!("  {}", period_text(&written)));
+    output.wrapped("  ", &period_text(&written));
     output.object(&json!({
         "keyspace": keyspace.name(),
         "design": design.to_string(),
@@ -101,15 +101,12 @@ fn print_head(name: &str, design: &Design, stats: &KeyspaceStats, output: &mut O
     for line in design.to_string().lines() {
         output.line(format_args!("  {line}"));
     }
-    output.line(format_args!(
-        "  {}; recent operations: {}",
-        if stats.tunes_itself {
-            "tunes itself"
-        } else {
-            "does not tune itself"
-        },
-        operations_text(&stats.operations)
-    ));
+    let tunes = match stats.tunes_itself {
+        true => "tunes itself",
+        false => "does not tune itself",
+    };
+    let operations = operations_text(&stats.operations);
+    output.wrapped("  ", &format!("{tunes}; recent operations: {operations}"));
 }
 
 /// The trees of a keyspace.
@@ -140,14 +137,14 @@ pub(crate) fn written(manifest: &inspect::Manifest, name: &str) -> EntryCounts {
 
 fn period_text(written: &EntryCounts) -> String {
     let since = format!(
-        "since the keyspace got its design {} entries were ingested and {} were written",
-        count(written.ingested),
+        "since the keyspace got its design: {} ingested, {} written",
+        counted(written.ingested, "entry"),
         count(written.written)
     );
     match written.entry_writes() {
         Some(_) => format!("writes of an entry: {since}"),
         None => format!(
-            "not enough written yet: {since}; it had {} then, {} ingested entries are enough",
+            "not enough written yet: {since}; it had {} then, {} ingested are enough",
             count(written.initial),
             count(written.enough().max(1))
         ),

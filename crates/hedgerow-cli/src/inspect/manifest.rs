@@ -157,7 +157,7 @@ fn keyspace_text(change: &Change, encoding: Encoding) -> String {
             operations_text(operations)
         ),
         Change::Written { id, written } => format!(
-            "keyspace {} had {} when it got its design; {} were ingested since, {} were written",
+            "keyspace {} had {} when it got its design; since then {} ingested, {} written",
             id.0,
             counted(written.initial, "entry"),
             count(written.ingested),

@@ -27,10 +27,10 @@ Example:
 ///
 /// Creates the database and the keyspace if they are missing. Everything is durable when the
 /// command ends. Pairs before a malformed or refused line stay, and those before Ctrl-C; `--skip`
-/// continues there. Sorted input is written to tables without the
-/// log and becomes visible as a whole. From the first key that is not greater than the one before
-/// it, or that has operands, pairs are written in batches. Values without an expiry get the
-/// keyspace's time to live. Operands need a keyspace with their merge operator.
+/// resumes there. Sorted input is written to tables without the log and becomes visible as a whole.
+/// From the first key that is not greater than the one before it, or that has operands, pairs are
+/// written in batches. Values without an expiry get the keyspace's time to live. Operands need a
+/// keyspace with their merge operator.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, after_long_help = format!("{EXAMPLE}\n\n{FORMATS}\n{READ_FORMATS}"))]
 pub(crate) struct Arguments {

@@ -24,6 +24,7 @@ pub(crate) struct Pairs {
     inputs: VecDeque<Input>,
     pub(crate) failure: Option<Failure>,
     pub(super) count: u64,
+    /// The number of records that are passed over, or the number of those before a malformed line.
     pub(super) skip: u64,
     interrupt: Interrupt,
     progress: Progress,
@@ -113,8 +114,12 @@ impl Iterator for Pairs {
                     self.progress.bytes_before += input.source.bytes();
                     self.inputs.pop_front();
                 }
-                Err(failure) => {
-                    self.failure = Some(failure);
+                Err(problem) => {
+                    if matches!(problem, Problem::Malformed(_)) {
+                        // No load has passed this line: the entries behind it are not yet put.
+                        self.skip = self.skip.min(self.count);
+                    }
+                    self.failure = Some(input.failure(problem));
                     self.inputs.clear();
                 }
             }
@@ -152,15 +157,17 @@ impl Input {
         })
     }
 
-    fn next(&mut self) -> Result<Option<Record>, Failure> {
-        let pair = self.source.next().and_then(|pair| {
-            pair.as_ref().map_or(Ok(()), check)?;
-            Ok(pair)
-        });
-        pair.map_err(|problem| match problem {
+    fn next(&mut self) -> Result<Option<Record>, Problem> {
+        let pair = self.source.next()?;
+        pair.as_ref().map_or(Ok(()), check)?;
+        Ok(pair)
+    }
+
+    fn failure(&self, problem: Problem) -> Failure {
+        match problem {
             Problem::Io(error) => Failure::io("read", &self.path, &error),
             Problem::Malformed(what) => self.malformed(&what),
-        })
+        }
     }
 
     /// The failure of the last line.

@@ -218,11 +218,13 @@ fn print(report: &SimulationReport, budget: u64, output: &mut Output) {
             ));
         }
     }
-    output.line(format_args!(
-        "\nlargest merge {}; space while merging at most {:.2} times the live data, from a tenth of this size on",
+    let merging = format!(
+        "largest merge {}; space while merging at most {:.2} times the live data, from a tenth of this size on",
         bytes(report.largest_merge_bytes),
         report.transient_space_amplification
-    ));
+    );
+    output.line(format_args!(""));
+    output.wrapped("", &merging);
 }
 
 fn object(report: &SimulationReport) -> Value {

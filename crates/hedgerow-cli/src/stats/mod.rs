@@ -210,7 +210,8 @@ impl Sample {
             counted(in_log, "entry"),
         ));
         self.print_memory(output);
-        output.line(format_args!("\n({UNSEEN})"));
+        output.line(format_args!(""));
+        output.wrapped("", &format!("({UNSEEN})"));
     }
 
     fn print_memory(&self, output: &mut Output) {
@@ -294,10 +295,8 @@ impl KeyspaceSample {
             bytes(self.stats.debt_bytes),
             counted(self.runs() as u64, "run"),
         ));
-        output.line(format_args!(
-            "  recent operations: {}",
-            operations_text(&self.stats.operations)
-        ));
+        let operations = operations_text(&self.stats.operations);
+        output.wrapped("  ", &format!("recent operations: {operations}"));
         if self.stats.levels_over > 0 {
             output.line(format_args!(
                 "  {} over target, by {}",

@@ -42,7 +42,7 @@ pub(crate) struct Loaded {
     pub(crate) problems: Problems,
     /// The memory by purpose when most was in use.
     pub(crate) memory_peak: MemoryStats,
-    /// When the walk began, in seconds since 1970.
+    /// The beginning of the walk, in seconds since 1970.
     pub(crate) began_unix: i64,
     /// Paths below the root, spread over the walk.
     pub(crate) sample: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! Which server has a key: a static map of slots, which is a file.
+//! The map from a key to its server: a static map of slots, which is a file.
 //!
 //! Whoever runs the servers writes the same file for each of them, and has it read again by SIGHUP
 //! or CLUSTER LOAD. Servers do not talk to each other about it. A slot is at one server as a whole,

@@ -16,14 +16,14 @@ use crate::resp::{Limits, Reply, error};
 use crate::serve::{ClientCertificates, Tls};
 use crate::session::Session;
 
-/// When a write is durable beyond the process.
+/// The moment at which a write is durable beyond the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsync {
     /// Before its reply.
     Always,
     /// Within about a second.
     EverySecond,
-    /// When the system writes it.
+    /// As late as the system writes it.
     Never,
 }
 

@@ -363,7 +363,7 @@ pub(crate) fn wrong_subcommand(args: Args<'_>) -> String {
     )
 }
 
-/// Where the keys of a command are.
+/// The places of the keys in a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keys {
     None,

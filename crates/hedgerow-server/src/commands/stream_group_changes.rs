@@ -120,7 +120,7 @@ fn destroy(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         )?;
     }
     txn.event(&entry, b't', "xgroup-destroy");
-    // Who waits for the group learns that it is gone.
+    // The waiters for the group learn that it is gone.
     txn.ready(&entry);
     Ok(Reply::Integer(1))
 }

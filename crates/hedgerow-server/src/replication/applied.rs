@@ -122,7 +122,7 @@ impl<'a> Changed<'a> {
         if self.map {
             self.server.databases().reload()?;
         }
-        // Who began to listen meanwhile may have seen the state before.
+        // A listener that began meanwhile may have seen the state before.
         if self.map || !self.has_listeners && has_listeners(self.server) {
             self.server.touch_everything();
         }

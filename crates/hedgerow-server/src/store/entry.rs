@@ -187,7 +187,7 @@ impl Txn<'_> {
         entry.stored = None;
         self.touch(entry);
         if meta.kind == Kind::Stream {
-            // Who reads it as a member of a group learns that it is gone.
+            // Its readers as members of a group learn that it is gone.
             self.ready(entry);
         }
         Ok(Some(meta))
@@ -212,7 +212,7 @@ impl Txn<'_> {
         if old.is_collection() && !keeps {
             self.delete_elements(entry.db, old)?;
             if old.kind == Kind::Stream {
-                // Who reads it as a member of a group learns that it is gone.
+                // Its readers as members of a group learn that it is gone.
                 self.ready(entry);
             }
         }

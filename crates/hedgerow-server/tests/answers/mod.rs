@@ -265,7 +265,7 @@ fn who_listens_may_be_silent() {
         shown[1].contains("\"PUBLISH\" \"c\" \"hello\""),
         "{shown:?}"
     );
-    // Who listens no longer is as others are.
+    // A client that no longer listens is as others are.
     listener.call("UNSUBSCRIBE c");
     assert_eq!(listener.try_receive(), None);
     served.end();

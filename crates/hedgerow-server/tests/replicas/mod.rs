@@ -433,7 +433,7 @@ fn wait_counts_the_replicas_that_have_what_was_written() {
     };
     assert_eq!(replies[0], Value::status("OK"));
     assert!(matches!(replies[1], Value::Integer(0..=2)));
-    // Who waits can be asked to end, and counts what there is.
+    // A client that waits can be asked to end, and counts the replicas that there are.
     let mut waiting = servers.all[0].as_ref().unwrap().client();
     waiting.call("SET k 2");
     assert_eq!(waiting.call("WAIT 2 0"), int(2));

@@ -131,7 +131,7 @@ fn clients_talk_through_tls() {
     let mut found = vec![0; 5 + expected.len()];
     stream.read_exact(&mut found).unwrap();
     assert!(found == format!("+OK\r\n{expected}").into_bytes());
-    // Who waits is woken, and told of messages.
+    // A client that waits is woken, and told of messages.
     let mut other = connect(served.address, &authority, None);
     other.write_all(b"BLPOP list 0\r\n").unwrap();
     while served_waiting(&mut stream) == 0 {}

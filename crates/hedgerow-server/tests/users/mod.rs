@@ -40,7 +40,7 @@ fn users_of_a_file_are_saved_and_loaded() {
     let found = eve.call("ACL LOAD");
     assert!(matches!(found, Value::Error(text) if text.contains("Duplicate user 'eve' found")));
     assert_eq!(eve.call("SMEMBERS set1"), Value::bulks(["a"]));
-    // Who is no more in the file is cut off.
+    // A user who is no more in the file is cut off.
     std::fs::write(&file, "user eve on nopass +@all\n").unwrap();
     assert_eq!(eve.call("ACL LOAD"), Value::status("OK"));
     assert_eq!(client.try_call_words(&["SMEMBERS", "set1"]), None);

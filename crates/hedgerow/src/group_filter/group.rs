@@ -82,7 +82,7 @@ pub(crate) struct GroupProbe {
     pub(crate) filter: Arc<dyn Probe>,
     /// The source of the pages that the filter needs.
     pub(crate) pages: Arc<dyn PageSource>,
-    /// Where its runs are in the present group.
+    /// The places of its runs in the present group.
     places: OnceLock<RunsOfBits>,
 }
 

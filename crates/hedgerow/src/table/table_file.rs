@@ -25,7 +25,7 @@ use crate::base::table_meta::TableMeta;
 pub(crate) struct ResidencyChoice {
     pub(crate) index_resident: bool,
     pub(crate) filter_resident: bool,
-    /// Where its blocks lie in the page cache: four bytes for each.
+    /// The places of its blocks in the page cache are kept: four bytes for each.
     pub(crate) places: bool,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct ExpiryClock {
     latest: AtomicU64,
     /// The time when the monotonic clock was at zero.
     base: AtomicU64,
-    /// When the system's clock was looked at, by the monotonic clock.
+    /// The last look at the system's clock, by the monotonic clock.
     looked_at: AtomicU64,
     /// True if some entry expires, so that the clock's time is to be stored.
     is_used: AtomicBool,

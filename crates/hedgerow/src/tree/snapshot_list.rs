@@ -31,7 +31,7 @@ struct Open {
 #[derive(Debug)]
 struct SnapshotEntry {
     seqno: SeqNo,
-    /// When it was taken.
+    /// The time at which it was taken.
     taken: Duration,
     /// The time by which entries have expired for it.
     time: u64,

@@ -225,7 +225,7 @@ fn keys_chosen_against_an_unseeded_hash_are_spread_evenly() {
         }
         keyspace.compact::<&[u8]>(..).unwrap();
         let mut of_partition = [0_u64; PARTITIONS as usize];
-        // Where tables begin, in quarters of all order keys.
+        // The beginnings of tables, in quarters of all order keys.
         let mut of_quarter = [0_u64; 4];
         for file in files(&disk, "tables") {
             let path = format!("{DIR}/tables/{file}");

@@ -88,7 +88,7 @@ fn a_keyspace_adopts_a_design_and_keeps_it() {
     }
     keyspace.wait_until_merged().unwrap();
     assert_eq!(keyspace.design(), adopted);
-    // Who opens it with the old design does not bring that back, unless it may not tune itself.
+    // An opening with the old design does not bring that back, unless it may not tune itself.
     let again = || db.keyspace_with("plain", Layout::sorted(), poor()).unwrap();
     assert_eq!(again().design(), adopted);
     keyspace.set_self_tuning(false).unwrap();

@@ -102,7 +102,7 @@ fn a_scan_of_a_prefix_asks_for_the_pages_of_its_keys() {
             assert!(asked <= 2, "{asked} pages for one group");
             pages += asked;
             let (asked, found) = pages_asked(&db, || scan(group + 500));
-            // Where it would be if it were there, and where it would be behind a group that is.
+            // The page where it would be, and the one where it would be behind a group that exists.
             assert!(found == 0 && asked <= 2, "{asked} pages for no group");
         }
         // A page has 35 to 40 of such entries, so that about half of the groups are in one.

@@ -41,8 +41,8 @@ fn scaling_changes_writes_by_less_than_two_percent() {
             100.0 * change
         );
         assert!(change.abs() < 0.02, "{policy}: {change}");
-        // Which other levels are empty at one moment is chance: a sweep empties them again and
-        // again.
+        // The other levels that are empty at one moment are chance: a sweep empties them again
+        // and again.
         let last = |end: &GrowthPoint| end.levels.last().map(|level| level.level);
         assert_eq!(last(&scaled_end), last(&whole_end), "{policy}");
         let tables = simulate(&scaled).unwrap().virtual_tables_max;

@@ -1,4 +1,4 @@
-//! Which blocks one read takes.
+//! The blocks that one read takes.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
