@@ -8,6 +8,7 @@ mod fields;
 mod kill;
 mod linearizable;
 mod lists;
+mod names;
 mod noise;
 mod operations;
 mod parts;

@@ -98,12 +98,12 @@ impl Connection {
         let (server, db) = (session.server.clone(), session.db);
         let mut new = Vec::new();
         for name in keys {
-            let key = (db, name.to_vec());
-            if !session.watched.contains_key(&key) {
-                // First the watch, then the look: no change between the two is missed.
-                server.watches.add(&session.client, &key);
-                session.watched.insert(key, 0);
+            // First the watch, then the look: no change between the two is missed.
+            if session.watch((db, name.to_vec())) {
                 new.push(*name);
+            }
+            if session.client.is_killed() {
+                break;
             }
         }
         for (name, expires) in new.iter().zip(server.expiries_of(db, &new)) {
