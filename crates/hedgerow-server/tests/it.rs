@@ -17,6 +17,7 @@ mod replicas;
 mod replies;
 mod scripts;
 mod slots;
+mod statuses;
 #[cfg(feature = "tls")]
 mod tls;
 mod tracking;
