@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+pub(crate) use announce::Served;
 use hedgerow::Keyspace;
 use tokio::sync::Semaphore;
 use turns::{back_off, takes_all};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Connection;
 use crate::commands::{Args, Command, Special, seconds_to_wait};
+use crate::execute::Served;
 use crate::number;
 use crate::replication;
 use crate::resp::{Reply, error};
@@ -128,8 +129,8 @@ impl Connection {
         server.waiters.add(&waiter);
         client.is_waiting.store(true, Ordering::Release);
         // Something may have come before the others knew of the waiter.
-        if let Some(served) = server.serve(&waiter).await {
-            server.announce(served.effects).await;
+        if let Served::Replied(effects) = server.serve(&waiter).await {
+            server.announce(*effects).await;
         }
         let seconds = if seconds > 0.0 { seconds } else { 1e9 };
         let ends = tokio::time::sleep(Duration::from_secs_f64(seconds));
