@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use admission::is_of_http;
 
-use crate::buffers::Counted;
 use crate::client::lock;
 use crate::clock;
 use crate::commands::{ALL_KEYS, Args, BLOCKING, Command, Run, Special, WRITE, find};
@@ -42,7 +41,6 @@ pub(crate) async fn serve(server: Arc<Server>, mut stream: Stream) {
         address(stream.local_addr()),
     );
     let mut connection = Connection {
-        counted: server.buffers.count(),
         session: Session::new(server, client),
         parser: Parser::default(),
         input: Vec::new(),
@@ -66,8 +64,6 @@ struct Connection {
     output: Vec<u8>,
     /// The bytes of requests that are executed, and of replies that are not in the output yet.
     held: usize,
-    /// The bytes of what waits: input, output, queued commands, and what is held.
-    counted: Counted,
     /// The exclusion of others by a transaction, and the changes that they are told of behind it.
     /// In a box: a connection that waits has none.
     excluding: Option<Box<(Excluding, Effects)>>,
@@ -135,7 +131,7 @@ impl Connection {
     /// Fails if all together is too much.
     fn count(&mut self, output_bytes: usize) -> io::Result<()> {
         let bytes = self.input.capacity() + output_bytes + self.session.queued_bytes + self.held;
-        match self.counted.set(bytes) {
+        match self.session.count_buffers(bytes) {
             true => Ok(()),
             false => Err(io::ErrorKind::OutOfMemory.into()),
         }

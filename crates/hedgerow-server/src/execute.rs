@@ -13,18 +13,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+pub(crate) use announce::Served;
 use hedgerow::Keyspace;
 use tokio::sync::Semaphore;
+use turns::{back_off, takes_all};
 
 use crate::client::{Client, lock};
 use crate::clock;
-use crate::commands::{ALL_KEYS, Args, Command, READ, Run, WRITE};
+use crate::commands::{Args, Command, READ, Run, WRITE};
 use crate::connection::REPLY_BYTES_MAX;
 use crate::pubsub::Kind;
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::store::{
-    Databases, Effects, Held, Mode, Room, Sizes, Stop, Stripes, Txn, WANTED_MAX, Wanted,
+    Databases, Effects, Held, Mode, Room, Sizes, Stop, Stripes, Turn, Txn, WANTED_MAX, Wanted,
     engine_error,
 };
 
@@ -78,6 +80,17 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    fn begin(db: usize, count: usize) -> Outcome {
+        Outcome {
+            replies: Vec::with_capacity(count),
+            effects: Effects::default(),
+            db,
+            wrote: false,
+            refused: false,
+            took: Vec::with_capacity(count),
+        }
+    }
+
     /// Takes back what an attempt has added.
     fn truncate(&mut self, count: usize) {
         self.replies.truncate(count);
@@ -91,6 +104,8 @@ struct Manner {
     mode: Mode,
     /// It takes all locks, not only those of its keys.
     all_keys: bool,
+    /// It keeps the gate of the stripes closed.
+    closes: bool,
     /// It waits a little for a lock: an attempt before has found one taken.
     waits: bool,
     /// It takes a snapshot, whatever the table says of its commands.
@@ -106,6 +121,7 @@ impl Manner {
         Manner {
             mode: Mode::Memory,
             all_keys: false,
+            closes: false,
             waits: false,
             pins: false,
             is_delayed: false,
@@ -118,6 +134,8 @@ impl Manner {
 enum Next {
     Done,
     Read(Vec<Wanted>),
+    /// A stripe is taken, or somebody takes all.
+    Taken,
     Busy,
     /// The commit would wait, since the engine's flushes or merges are behind.
     Delayed,
@@ -134,15 +152,8 @@ impl Server {
     /// Runs commands in their order. Others see each of them whole; with `atomic`, all of them.
     /// Otherwise it ends early behind much to reply: the caller runs those that have no reply yet.
     pub(crate) async fn run(&self, caller: Caller<'_>, calls: &[Call<'_>]) -> Outcome {
-        let mut outcome = Outcome {
-            replies: Vec::with_capacity(calls.len()),
-            effects: Effects::default(),
-            db: caller.db,
-            wrote: false,
-            refused: false,
-            took: Vec::with_capacity(calls.len()),
-        };
-        let (mut manner, mut rounds, mut busy) = (Manner::first(), 0, 0);
+        let mut outcome = Outcome::begin(caller.db, calls.len());
+        let (mut manner, mut rounds, mut busy, mut turn) = (Manner::first(), 0, 0, None);
         while !is_over(&outcome.replies, calls.len(), caller) {
             let before = outcome.replies.len();
             let caller = Caller {
@@ -150,7 +161,9 @@ impl Server {
                 ..caller
             };
             manner.waits = busy > 0;
+            manner.closes = turn.as_ref().is_some_and(Turn::closes);
             let part = part(&calls[before..], manner.mode, caller);
+            let takes_all = takes_all(caller, part, manner) && !caller.excludes;
             let mut attempt = || self.attempt(caller, part, manner, &mut outcome);
             let turns = match manner.mode {
                 _ if manner.is_delayed => Some(&self.delayed),
@@ -164,11 +177,17 @@ impl Server {
             if outcome.replies.len() > before && !matches!(next, Next::Done) {
                 (manner, rounds) = (Manner::first(), 0);
             }
+            // The waits below may be for somebody who needs stripes.
+            turn = turn.filter(|_| matches!(next, Next::Taken));
             match next {
                 Next::Done => manner = Manner::first(),
                 Next::Refused => {
                     outcome.refused = true;
                     return outcome;
+                }
+                Next::Taken => {
+                    busy += 1;
+                    turn = self.line_up(turn, takes_all, busy).await;
                 }
                 Next::Busy => {
                     busy += 1;
@@ -204,9 +223,12 @@ impl Server {
         let databases = self.databases();
         let writes = calls.iter().any(|it| it.command.has(WRITE));
         let holds = writes || caller.atomic.is_some();
+        if epoch.is_none() && !caller.excludes {
+            return Next::Busy;
+        }
         let (_guards, held) = if holds {
             let Some((guards, held)) = self.hold(&databases, caller, (calls, manner)) else {
-                return Next::Busy;
+                return Next::Taken;
             };
             (Some(guards), held)
         } else {
@@ -214,7 +236,7 @@ impl Server {
         };
         // Behind the locks and the databases: who sets a flag waits for both.
         let waits = self.replication.is_loading() || writes && self.replication.is_paused();
-        if waits || epoch.is_none() && !caller.excludes {
+        if waits {
             return Next::Busy;
         }
         if caller.atomic.is_some_and(|is_unchanged| !is_unchanged()) {
@@ -386,8 +408,11 @@ impl Server {
         caller: Caller<'_>,
         (calls, manner): (&[Call<'_>], Manner),
     ) -> Option<(impl Sized + use<'a>, Held)> {
-        let is_of_all = |it: &Call<'_>| it.command.has(ALL_KEYS);
-        if manner.all_keys || calls.iter().any(is_of_all) && caller.atomic.is_some() {
+        // Whoever closes the gate waits for the one that excludes all others.
+        if self.stripes.gate.is_closed() && !manner.closes && !caller.excludes {
+            return None;
+        }
+        if takes_all(caller, calls, manner) {
             return Some((self.stripes.try_hold_all()?, Held::All));
         }
         let of_key = |key: &[u8]| Stripes::of(databases.hash(key));
@@ -432,15 +457,6 @@ async fn in_turn<T>(turns: &Semaphore, excludes: bool, attempt: impl FnOnce() ->
     tokio::task::block_in_place(attempt)
 }
 
-/// Lets others run who hold a stripe. They hold it for microseconds, or while they read.
-async fn back_off(tries: u32) {
-    if tries < 8 {
-        tokio::task::yield_now().await;
-    } else {
-        tokio::time::sleep(Duration::from_micros(u64::from(tries.min(100)) * 20)).await;
-    }
-}
-
 /// Reads keys, so that their pages are in memory: in parts, and not those behind many bytes. What
 /// is missing then is asked for again.
 async fn read(wanted: Vec<Wanted>) {
@@ -474,6 +490,7 @@ async fn read_together(wanted: &[Wanted], sizes: &mut Sizes) {
 
 mod announce;
 mod notes;
+mod turns;
 
 #[cfg(test)]
 mod tests;

@@ -58,6 +58,6 @@ mod watches;
 
 pub use commands::config::Fsync;
 pub use rdb::{is_rdb_file, is_value};
-pub use resp::{Limits, Parser, ProtocolError, Request};
+pub use resp::{Limits, Parser, ProtocolError, Request, is_parsed_alike};
 pub use serve::{ClientCertificates, Options, Tls, serve};
 pub use transfer::{Endpoint, Progress, TransferOptions, Transferred, Url, transfer};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::acl::{Denied, Refusal, User};
+use crate::buffers::Counted;
 use crate::client::{Client, lock};
 use crate::cluster::Access;
 use crate::commands::{Args, Command, NO_SCRIPT, full_name, subcommand, wrong_subcommand};
@@ -12,6 +13,9 @@ use crate::pubsub::{KINDS, Kind};
 use crate::resp::{Reply, error};
 use crate::server::Server;
 use crate::tracking::{Mode, Options};
+
+/// The memory of a name beside its bytes: its places in the sets of the session and of the server.
+const NAME_BYTES: usize = 320;
 
 /// A queued command of a transaction.
 pub(crate) struct Queued {
@@ -48,6 +52,12 @@ pub(crate) struct Session {
     /// The server ends when the connection does.
     pub(crate) shuts_down: bool,
     pub(crate) replies: Replies,
+    /// The bytes that count for the client: those of its connection, and of names.
+    counted: Counted,
+    /// The bytes of the connection's buffers.
+    buffer_bytes: usize,
+    /// The memory of the names that are kept: of channels and patterns, watched keys, prefixes.
+    name_bytes: usize,
     /// The names of each kind that the client listens to.
     pub(crate) names: [BTreeSet<Vec<u8>>; KINDS.len()],
     pub(crate) queue: Option<Vec<Queued>>,
@@ -73,6 +83,9 @@ impl Session {
         Session {
             is_authenticated,
             user,
+            counted: server.buffers.count(),
+            buffer_bytes: 0,
+            name_bytes: 0,
             server,
             client,
             db: 0,
@@ -160,8 +173,37 @@ impl Session {
         }
     }
 
+    /// Counts the bytes of the connection's buffers from now on. Returns false if there is no room.
+    pub(crate) fn count_buffers(&mut self, bytes: usize) -> bool {
+        self.buffer_bytes = bytes;
+        self.counted.set(self.buffer_bytes + self.name_bytes)
+    }
+
+    /// Counts other memory of names in place of some. A client that takes more than there is room
+    /// for is cut off; then it returns false, and nothing has changed.
+    pub(crate) fn recount_names(&mut self, before: usize, bytes: usize) -> bool {
+        let counted = self.name_bytes;
+        self.name_bytes = counted - before + bytes;
+        let is_kept = self.counted.set(self.buffer_bytes + self.name_bytes);
+        if !is_kept {
+            self.name_bytes = counted;
+            self.counted.set(self.buffer_bytes + counted);
+            self.client.kill();
+        }
+        is_kept
+    }
+
     /// Adds or removes a subscription.
     pub(crate) fn subscribe(&mut self, name: &[u8], kind: Kind, on: bool) {
+        let is_there = self.names[kind as usize].contains(name);
+        let (before, bytes) = match on {
+            _ if is_there == on => (0, 0),
+            true => (0, memory_of(name)),
+            false => (memory_of(name), 0),
+        };
+        if !self.recount_names(before, bytes) {
+            return;
+        }
         let names = &mut self.names[kind as usize];
         match on {
             true => names.insert(name.to_vec()),
@@ -176,6 +218,11 @@ impl Session {
 
     /// Begins to track, or tracks with other options.
     pub(crate) fn track(&mut self, options: Options) {
+        let before = self.tracked.as_ref().map(|it| &it.options);
+        let before = before.map_or(0, prefix_bytes);
+        if !self.recount_names(before, prefix_bytes(&options)) {
+            return;
+        }
         let (tracking, client) = (&self.server.tracking, &self.client);
         let id = match &self.tracked {
             None => tracking.begin(client, options.clone()),
@@ -200,6 +247,7 @@ impl Session {
 
     pub(crate) fn end_tracking(&mut self) {
         if let Some(tracked) = self.tracked.take() {
+            self.recount_names(prefix_bytes(&tracked.options), 0);
             self.server.tracking.end(tracked.id);
             self.client.redirect.store(-1, Ordering::Relaxed);
             self.client.remembers.store(0, Ordering::Relaxed);
@@ -232,9 +280,21 @@ impl Session {
         self.tracked.as_ref().is_some_and(of)
     }
 
+    /// Lets the next transaction depend on a key. Returns false if it did already, or the client is
+    /// cut off.
+    pub(crate) fn watch(&mut self, key: (usize, Vec<u8>)) -> bool {
+        if self.watched.contains_key(&key) || !self.recount_names(0, memory_of(&key.1)) {
+            return false;
+        }
+        self.server.watches.add(&self.client, &key);
+        self.watched.insert(key, 0);
+        true
+    }
+
     pub(crate) fn unwatch(&mut self) {
         for key in std::mem::take(&mut self.watched).into_keys() {
             self.server.watches.remove(&self.client, &key);
+            self.recount_names(memory_of(&key.1), 0);
         }
         self.client.is_dirty.store(false, Ordering::Release);
     }
@@ -255,11 +315,23 @@ impl Session {
         for kind in KINDS {
             for name in std::mem::take(&mut self.names[kind as usize]) {
                 self.server.pubsub.unsubscribe(&self.client, &name, kind);
+                self.recount_names(memory_of(&name), 0);
             }
             self.client.subscriptions[kind as usize].store(0, Ordering::Relaxed);
         }
         self.server.clients.end_monitor(&self.client);
     }
+}
+
+/// The memory of a name, which the session has and the server.
+fn memory_of(name: &[u8]) -> usize {
+    2 * name.len() + NAME_BYTES
+}
+
+fn prefix_bytes(options: &Options) -> usize {
+    // The tracker has the options, too.
+    let bytes = options.prefixes.iter().map(|it| memory_of(it) + it.len());
+    bytes.sum()
 }
 
 impl Drop for Session {

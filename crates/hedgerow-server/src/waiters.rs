@@ -1,8 +1,13 @@
 //! Clients that wait for a key to have something. Each waits with its whole command, which the
 //! client that changes the key runs for it: first come, first served.
+//!
+//! Commands that take what a list or a sorted set has are in a line each. If one of them finds
+//! nothing, those behind it would find nothing either, so they are not run. Nobody waits beside an
+//! element: who adds one runs them behind its commit, in their order, until one finds the key
+//! empty; who begins to wait runs its own command once. A client that leaves has no part in that.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
@@ -11,17 +16,33 @@ use crate::client::{Client, lock};
 use crate::commands::Command;
 use crate::resp::Reply;
 
-type Key = (usize, Vec<u8>);
+pub(crate) type Key = (usize, Vec<u8>);
 
 /// The state of a waiter, which decides if a thread may run its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Progress {
     Idle,
     Running,
     /// Running, and a key has changed since it began.
     Changed,
     Done,
 }
+
+/// The lines of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Those who take elements of a list.
+    Lists,
+    /// Those who take members of a sorted set.
+    SortedSets,
+    /// Those who read streams: what one reads may be there for others.
+    Streams,
+}
+
+pub(crate) const LINES: [Line; 3] = [Line::Lists, Line::SortedSets, Line::Streams];
+
+/// The waiters of a line that are looked up together.
+const PART: usize = 8;
 
 /// A command that waits.
 pub(crate) struct Waiter {
@@ -32,7 +53,10 @@ pub(crate) struct Waiter {
     pub(crate) db: usize,
     pub(crate) resp3: bool,
     keys: Vec<Key>,
-    state: Mutex<State>,
+    line: Line,
+    /// Its place in the order of all, from when it is added.
+    number: AtomicU64,
+    progress: Mutex<Progress>,
     reply: Mutex<Option<oneshot::Sender<Reply>>>,
 }
 
@@ -44,7 +68,16 @@ impl Waiter {
     ) -> (Arc<Waiter>, oneshot::Receiver<Reply>) {
         let (sender, receiver) = oneshot::channel();
         let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        let keys = command.keys.of(&words);
+        let mut keys = command.keys.of(&words);
+        let line = match command.name {
+            "xread" | "xreadgroup" => Line::Streams,
+            name if name.starts_with("bz") => Line::SortedSets,
+            _ => Line::Lists,
+        };
+        if let "blmove" | "brpoplpush" = command.name {
+            // Nobody waits for the list that they move to.
+            keys.truncate(1);
+        }
         let waiter = Arc::new(Waiter {
             command,
             keys: keys.into_iter().map(|it| (db, it.to_vec())).collect(),
@@ -52,39 +85,49 @@ impl Waiter {
             client,
             db,
             resp3,
-            state: Mutex::new(State::Idle),
+            line,
+            number: AtomicU64::new(0),
+            progress: Mutex::new(Progress::Idle),
             reply: Mutex::new(Some(sender)),
         });
         (waiter, receiver)
     }
 
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
     /// Returns true if the caller may run the command. If another one runs it, it will run again.
     pub(crate) fn claim(&self) -> bool {
-        let mut state = lock(&self.state);
-        match *state {
-            State::Idle => {
-                *state = State::Running;
+        let mut progress = lock(&self.progress);
+        match *progress {
+            Progress::Idle => {
+                *progress = Progress::Running;
                 true
             }
-            State::Running => {
-                *state = State::Changed;
+            Progress::Running => {
+                *progress = Progress::Changed;
                 false
             }
-            State::Changed | State::Done => false,
+            Progress::Changed | Progress::Done => false,
         }
     }
 
     /// Ends a run that found nothing. Returns true if it has to run again.
     pub(crate) fn release(&self) -> bool {
-        let mut state = lock(&self.state);
-        let again = *state == State::Changed;
-        *state = if again { State::Running } else { State::Idle };
+        let mut progress = lock(&self.progress);
+        let again = *progress == Progress::Changed;
+        *progress = if again {
+            Progress::Running
+        } else {
+            Progress::Idle
+        };
         again
     }
 
     /// Ends the waiting with a reply.
     pub(crate) fn finish(&self, reply: Reply) {
-        *lock(&self.state) = State::Done;
+        *lock(&self.progress) = Progress::Done;
         if let Some(sender) = lock(&self.reply).take() {
             // Nobody receives it if the connection has ended.
             let _ = sender.send(reply);
@@ -97,45 +140,62 @@ impl Waiter {
         if is_idle {
             self.finish(reply);
         }
-        is_idle || *lock(&self.state) == State::Done
+        is_idle || *lock(&self.progress) == Progress::Done
     }
 
     /// Ends the waiting, unless the command runs or has a reply.
     pub(crate) fn give_up(&self) -> bool {
-        let mut state = lock(&self.state);
-        let is_idle = *state == State::Idle;
+        let mut progress = lock(&self.progress);
+        let is_idle = *progress == Progress::Idle;
         if is_idle {
-            *state = State::Done;
+            *progress = Progress::Done;
         }
         is_idle
     }
 }
 
+/// The lines of a key, each by the numbers of its waiters.
+type Lines = [VecDeque<Arc<Waiter>>; LINES.len()];
+
+#[derive(Default)]
+struct State {
+    by_key: HashMap<Key, Lines>,
+    numbers_before: u64,
+}
+
 #[derive(Default)]
 pub(crate) struct Waiters {
-    by_key: Mutex<HashMap<Key, VecDeque<Arc<Waiter>>>>,
+    state: Mutex<State>,
     count: AtomicUsize,
+}
+
+/// The place in a line behind a number.
+fn behind(line: &VecDeque<Arc<Waiter>>, number: u64) -> usize {
+    line.partition_point(|it| it.number() <= number)
 }
 
 impl Waiters {
     pub(crate) fn add(&self, waiter: &Arc<Waiter>) {
-        let mut by_key = lock(&self.by_key);
+        let mut state = lock(&self.state);
+        state.numbers_before += 1;
+        waiter.number.store(state.numbers_before, Ordering::Relaxed);
         for key in &waiter.keys {
-            by_key
-                .entry(key.clone())
-                .or_default()
-                .push_back(waiter.clone());
+            let lines = state.by_key.entry(key.clone()).or_default();
+            lines[waiter.line as usize].push_back(waiter.clone());
         }
         self.count.fetch_add(1, Ordering::SeqCst);
     }
 
     pub(crate) fn remove(&self, waiter: &Arc<Waiter>) {
-        let mut by_key = lock(&self.by_key);
+        let mut state = lock(&self.state);
         for key in &waiter.keys {
-            if let Some(of_key) = by_key.get_mut(key) {
-                of_key.retain(|it| !Arc::ptr_eq(it, waiter));
-                if of_key.is_empty() {
-                    by_key.remove(key);
+            if let Some(lines) = state.by_key.get_mut(key) {
+                let line = &mut lines[waiter.line as usize];
+                // A key that was named twice is there twice.
+                let from = behind(line, waiter.number() - 1);
+                line.drain(from..behind(line, waiter.number()));
+                if lines.iter().all(VecDeque::is_empty) {
+                    state.by_key.remove(key);
                 }
             }
         }
@@ -148,19 +208,28 @@ impl Waiters {
 
     /// All keys that someone waits for.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        lock(&self.by_key).keys().cloned().collect()
+        lock(&self.state).by_key.keys().cloned().collect()
     }
 
-    /// Those who wait for a key, in the order in which they came.
+    /// Those who wait for a key.
     pub(crate) fn of(&self, key: &Key) -> Vec<Arc<Waiter>> {
+        let state = lock(&self.state);
+        let lines = state.by_key.get(key);
+        lines.into_iter().flatten().flatten().cloned().collect()
+    }
+
+    /// Some of those who stand in a line of a key behind a number, in the order in which they came.
+    pub(crate) fn next(&self, key: &Key, line: Line, number: u64) -> Vec<Arc<Waiter>> {
         if self.count() == 0 {
             return Vec::new();
         }
-        let by_key = lock(&self.by_key);
-        by_key
-            .get(key)
-            .map(|it| it.iter().cloned().collect())
-            .unwrap_or_default()
+        let state = lock(&self.state);
+        let Some(lines) = state.by_key.get(key) else {
+            return Vec::new();
+        };
+        let line = &lines[line as usize];
+        let part = line.range(behind(line, number)..).take(PART);
+        part.cloned().collect()
     }
 }
 

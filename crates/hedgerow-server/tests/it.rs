@@ -8,6 +8,7 @@ mod fields;
 mod kill;
 mod linearizable;
 mod lists;
+mod names;
 mod noise;
 mod operations;
 mod parts;
@@ -16,6 +17,7 @@ mod replicas;
 mod replies;
 mod scripts;
 mod slots;
+mod statuses;
 #[cfg(feature = "tls")]
 mod tls;
 mod tracking;

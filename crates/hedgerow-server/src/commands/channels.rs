@@ -46,12 +46,17 @@ fn remove(session: &mut Session, word: &str, names: Args<'_>, kind: Kind) -> Rep
 }
 
 fn change(session: &mut Session, word: &str, names: Args<'_>, (kind, on): (Kind, bool)) -> Reply {
-    let told = names.iter().map(|name| {
+    let mut told = Vec::new();
+    for name in names {
         session.subscribe(name, kind, on);
+        if session.client.is_killed() {
+            break;
+        }
         let count = Reply::count(session.subscriptions(kind));
-        Reply::Push(vec![Reply::bulk(word), Reply::bulk(name), count])
-    });
-    Reply::Several(told.collect())
+        let push = vec![Reply::bulk(word), Reply::bulk(name), count];
+        told.push(Reply::Push(push));
+    }
+    Reply::Several(told)
 }
 
 pub(super) fn publish(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {

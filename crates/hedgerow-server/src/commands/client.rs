@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Args;
 use super::arguments::is;
+use super::status::is_without_effect;
 use super::tracking;
 use super::users::log_in;
 use crate::client::{Client, lock};
@@ -173,7 +174,7 @@ pub(super) fn client(session: &mut Session, args: Args<'_>) -> Reply {
             }
             _ => error("ERR syntax error"),
         },
-        (it, 3) if is(it, "NO-EVICT") || is(it, "NO-TOUCH") => match args[2] {
+        (it, 3) if is_without_effect("client", it) => match args[2] {
             it if is(it, "ON") || is(it, "OFF") => Reply::OK,
             _ => error("ERR syntax error"),
         },

@@ -3,7 +3,7 @@
 use hedgerow::KEY_BYTES_MAX;
 
 use super::arguments::{integer, is};
-use super::{Args, wrong_subcommand};
+use super::{Args, refusal, wrong_subcommand};
 use crate::cluster::{Cluster, DISABLED, Map, Node, SLOTS, slot};
 use crate::pubsub::Kind;
 use crate::resp::{Reply, error};
@@ -13,23 +13,6 @@ use crate::store::{Answer, Meta, Mode, Space, Stop, Txn};
 
 /// The distance from the port of clients to that of a bus between servers, which is not there.
 const BUS_DISTANCE: u32 = 10_000;
-/// The subcommands by which Redis' servers change their map.
-const CHANGES: [&str; 14] = [
-    "ADDSLOTS",
-    "ADDSLOTSRANGE",
-    "BUMPEPOCH",
-    "DELSLOTS",
-    "DELSLOTSRANGE",
-    "FAILOVER",
-    "FLUSHSLOTS",
-    "FORGET",
-    "MEET",
-    "REPLICATE",
-    "RESET",
-    "SAVECONFIG",
-    "SET-CONFIG-EPOCH",
-    "SETSLOT",
-];
 
 pub(super) fn readonly(session: &mut Session, _args: Args<'_>) -> Reply {
     with_map(session, |session| session.access.reads_replicas = true)
@@ -89,10 +72,7 @@ pub(super) fn cluster(session: &mut Session, args: Args<'_>) -> Reply {
             "COUNTKEYSINSLOT <slot>, GETKEYSINSLOT <slot> <count>: keys here; a walk over all keys.",
             "LOAD: reads the file of the map again.",
         ]),
-        (it, _) if CHANGES.iter().any(|word| is(it, word)) => {
-            error("ERR the map of slots is a file: change it, and call CLUSTER LOAD or send SIGHUP")
-        }
-        _ => error(wrong_subcommand(args)),
+        (it, _) => refusal("cluster", it).unwrap_or_else(|| error(wrong_subcommand(args))),
     }
 }
 

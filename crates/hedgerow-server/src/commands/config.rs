@@ -444,11 +444,10 @@ pub(super) fn config(session: &mut Session, args: Args<'_>) -> Reply {
             lock(&server.error_codes).clear();
             Reply::OK
         }
-        it if is(it, "REWRITE") => error("ERR The server is running without a config file"),
         it if is(it, "HELP") => {
             Reply::bulks(["CONFIG GET|SET|RESETSTAT. Reads and sets parameters."])
         }
-        _ => error(super::wrong_subcommand(args)),
+        it => super::refusal("config", it).unwrap_or_else(|| error(super::wrong_subcommand(args))),
     }
 }
 

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::config::{Config, Fsync};
 use super::parameters::{FIXED, ONLY, SHARED, WITHOUT_EFFECT};
-use crate::commands::{COMMANDS, Run};
+use crate::commands::status::{EXCEPTIONS, Status};
+use crate::commands::{COMMANDS, Command, NO_EFFECT, Run};
 use crate::replication::{SETTINGS, old_name};
 
 /// The parameters that CONFIG SET changes, with what they change.
@@ -176,12 +177,33 @@ fn page_of_parameters() -> String {
     page
 }
 
+/// The status of a command, but for its exceptions; `None` if it is real.
+fn status_of(command: &Command) -> Option<Status> {
+    match command.run {
+        Run::Refused => Some(Status::Refused),
+        _ if command.has(NO_EFFECT) => Some(Status::WithoutEffect),
+        _ => None,
+    }
+}
+
+fn add_row(page: &mut String, name: &str, (status, text): (Option<Status>, &str)) {
+    let status = match status {
+        None => "real",
+        Some(Status::WithoutEffect) => "without effect",
+        Some(Status::Refused) => "refused",
+    };
+    let text = text.trim_end_matches('.');
+    let _ = writeln!(page, "| `{name}` | {status} | {text}. |");
+}
+
 fn page() -> String {
     let mut page = String::from(
         "# Commands of the server\n\n\
          Made from the table of commands by `HEDGEROW_BLESS=1 cargo test -p hedgerow-server documentation`.\n\n\
-         *real*: as in Redis, but for what [the server's page](server.md) names. *refused*: an error\n\
-         that says why.\n",
+         *real*: as in Redis, but for what [the server's page](server.md) names. *without effect*:\n\
+         accepted, since clients expect that, and nothing depends on it. *refused*: an error that says\n\
+         why. Subcommands and options have a row if they are another thing than their command.\n\
+         CONFIG SET has [a page of its own](server-parameters.md).\n",
     );
     let mut group = "";
     for command in COMMANDS {
@@ -189,12 +211,15 @@ fn page() -> String {
             group = command.group();
             let _ = write!(page, "\n## {group}\n\n| command | | |\n|---|---|---|\n");
         }
-        let status = match command.run {
-            Run::Refused => "refused",
-            _ => "real",
-        };
         let name = command.name.to_uppercase();
-        let _ = writeln!(page, "| `{name}` | {status} | {} |", command.summary);
+        let row = (status_of(command), command.summary);
+        add_row(&mut page, &name, row);
+        for exception in EXCEPTIONS.iter().filter(|it| it.command == command.name) {
+            for word in exception.words {
+                let row = (Some(exception.status), exception.reason);
+                add_row(&mut page, &format!("{name} {word}"), row);
+            }
+        }
     }
     page
 }
@@ -238,6 +263,15 @@ fn a_parameter_is_in_one_table() {
     let known = parameters();
     for name in names {
         assert!(known.iter().any(|it| it.0 == name), "{name}");
+    }
+}
+
+#[test]
+fn exceptions_are_of_commands_that_are_there() {
+    for exception in EXCEPTIONS {
+        let command = COMMANDS.iter().find(|it| it.name == exception.command);
+        let is_other = command.is_some_and(|it| status_of(it) != Some(exception.status));
+        assert!(is_other, "{exception:?}");
     }
 }
 

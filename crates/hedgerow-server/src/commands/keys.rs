@@ -1,7 +1,8 @@
 //! Keys, whatever they hold.
 
-use super::Args;
 use super::arguments::{Options, is};
+use super::status::is_without_effect;
+use super::{Args, refusal};
 use crate::number;
 use crate::resp::Reply;
 use crate::store::{Answer, DATABASES, Entry, Kind, Meta, Space, Stop, Txn, elements};
@@ -170,10 +171,8 @@ pub(super) fn object(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let Some(meta) = entry.meta() else {
         return Ok(Reply::Null);
     };
-    if is(args[1], "FREQ") {
-        return Err(Stop::reply(
-            "ERR An LFU maxmemory policy is not selected, access frequency not tracked.",
-        ));
+    if let Some(Reply::Error(text)) = refusal("object", args[1]) {
+        return Err(Stop::reply(text));
     }
     Ok(match args[1] {
         it if is(it, "ENCODING") => Reply::bulk(encoding(meta)),
@@ -216,8 +215,7 @@ pub(super) fn memory(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         let of_engine = txn.databases().db().stats().memory;
         return Ok(Reply::Text(format!("{of_engine:#?}")));
     }
-    if is(args[1], "PURGE") && args.len() == 2 {
-        // Freed memory goes back by itself.
+    if is_without_effect("memory", args[1]) && args.len() == 2 {
         return Ok(Reply::OK);
     }
     if is(args[1], "HELP") {

@@ -27,6 +27,7 @@ mod passwords;
 mod scan;
 mod sets;
 mod sort;
+mod status;
 mod stream_acks;
 mod stream_claims;
 mod stream_group_changes;
@@ -72,6 +73,7 @@ pub(crate) use hash_expiry::expire_fields_due;
 pub(crate) use keys::expire_due;
 pub(crate) use lookup::{find, find_again, index_of};
 pub(crate) use passwords::without_passwords;
+pub(crate) use status::refusal;
 pub(crate) use table::COMMANDS;
 pub(crate) use waiting::seconds_to_wait;
 
@@ -154,6 +156,8 @@ pub(crate) const NO_SCRIPT: u16 = 1 << 10;
 pub(crate) const READS_ENTRY: u16 = 1 << 11;
 /// The first argument says what it does.
 pub(crate) const HAS_SUBCOMMANDS: u16 = 1 << 12;
+/// Is accepted, and changes nothing.
+pub(crate) const NO_EFFECT: u16 = 1 << 13;
 
 impl Command {
     pub(crate) fn has(&self, flag: u16) -> bool {

@@ -1,9 +1,9 @@
 //! The one table of commands. `docs/server-commands.md` is made from it.
 
 use super::{
-    ADMIN, ALL_KEYS, BLOCKING, Command, FAST, GROWS, HAS_SUBCOMMANDS, Keys, NO_AUTH, NO_MULTI,
-    NO_SCRIPT, PUBSUB, READ, READS_ENTRY, Run, Special, WRITE, administration, bits, channels,
-    client, cluster, common_subsequence, config, dump, expiry, geo, hash_expiry, hashes,
+    ADMIN, ALL_KEYS, BLOCKING, Command, FAST, GROWS, HAS_SUBCOMMANDS, Keys, NO_AUTH, NO_EFFECT,
+    NO_MULTI, NO_SCRIPT, PUBSUB, READ, READS_ENTRY, Run, Special, WRITE, administration, bits,
+    channels, client, cluster, common_subsequence, config, dump, expiry, geo, hash_expiry, hashes,
     hyperloglog, info, introspection, keys, latency, list_ends, lists, lua, scan, sets, slow_log,
     sort, stream_acks, stream_claims, stream_group_changes, stream_info, stream_reads, streams,
     strings, users, zset_ends, zset_range, zset_store, zsets,
@@ -96,7 +96,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         "Removes keys; the same as DEL."),
     row(("exists", -2), READ | FAST | READS_ENTRY, Keys::Range(1, -1, 1), Run::Data(keys::exists),
         "Counts the keys that exist."),
-    row(("touch", -2), READ | FAST | READS_ENTRY, Keys::Range(1, -1, 1), Run::Data(keys::exists),
+    row(("touch", -2), READ | FAST | READS_ENTRY | NO_EFFECT, Keys::Range(1, -1, 1), Run::Data(keys::exists),
         "Counts the keys that exist; keys have no time of use."),
     row(("type", 2), READ | FAST | READS_ENTRY, Keys::ONE, Run::Data(keys::kind),
         "Returns the type of a key."),
@@ -443,7 +443,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     row(("shutdown", -1), ADMIN | NO_MULTI, Keys::None, Run::Connection(Special::Shutdown),
         "Ends the server."),
     row(("debug", -2), ADMIN, Keys::None, Run::Connection(Special::Debug),
-        "Sleeps, or answers with an error."),
+        "Sleeps, or answers with an error; refuses all else."),
     row(("bgrewriteaof", -1), 0, Keys::None, Run::Refused,
         "The log needs no rewriting: flushes end it."),
     row(("replicaof", 3), ADMIN | NO_SCRIPT, Keys::None, Run::Connection(Special::ReplicaOf),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Connection;
 use crate::commands::{Args, Command, Special, seconds_to_wait};
-use crate::exclusion::Excluding;
+use crate::execute::Served;
 use crate::number;
 use crate::replication;
 use crate::resp::{Reply, error};
@@ -16,9 +16,6 @@ use crate::store::{DATABASES, Databases, Effects, Mode, Space, Txn};
 use crate::stream::{READ_BYTES, Stream};
 use crate::waiters::Waiter;
 use crate::watches::borrowed;
-
-/// The time after which is tried again what somebody else is in the way of.
-pub(super) const PAUSE: Duration = Duration::from_micros(100);
 
 impl Connection {
     pub(super) async fn run_special(&mut self, special: Special, args: Args<'_>) -> Reply {
@@ -102,12 +99,12 @@ impl Connection {
         let (server, db) = (session.server.clone(), session.db);
         let mut new = Vec::new();
         for name in keys {
-            let key = (db, name.to_vec());
-            if !session.watched.contains_key(&key) {
-                // First the watch, then the look: no change between the two is missed.
-                server.watches.add(&session.client, &key);
-                session.watched.insert(key, 0);
+            // First the watch, then the look: no change between the two is missed.
+            if session.watch((db, name.to_vec())) {
                 new.push(*name);
+            }
+            if session.client.is_killed() {
+                break;
             }
         }
         for (name, expires) in new.iter().zip(server.expiries_of(db, &new)) {
@@ -132,8 +129,8 @@ impl Connection {
         server.waiters.add(&waiter);
         client.is_waiting.store(true, Ordering::Release);
         // Something may have come before the others knew of the waiter.
-        if let Some(served) = server.serve(&waiter).await {
-            server.announce(served.effects).await;
+        if let Served::Replied(effects) = server.serve(&waiter).await {
+            server.announce(*effects).await;
         }
         let seconds = if seconds > 0.0 { seconds } else { 1e9 };
         let ends = tokio::time::sleep(Duration::from_secs_f64(seconds));
@@ -278,14 +275,8 @@ impl Server {
         if swapped.is_none() && !(args.len() == 1 || args.len() == 2 && is_mode(args[1])) {
             return Err(error("ERR syntax error"));
         }
-        loop {
-            let replace = || self.try_to_replace(&dbs, swapped, excludes);
-            match tokio::task::block_in_place(replace) {
-                None => tokio::time::sleep(PAUSE).await,
-                Some(Err(reply)) => return Err(reply),
-                Some(Ok(())) => break,
-            }
-        }
+        let replace = |databases: &_| self.replace(databases, &dbs, swapped);
+        self.alone(excludes, replace).await?;
         self.make_durable(true).await?;
         // Whoever waits looks again: a key may have come or gone.
         Ok(Effects {
@@ -295,16 +286,15 @@ impl Server {
         })
     }
 
-    /// Replaces databases by one write; `None` if that has to wait.
-    fn try_to_replace(
+    /// Replaces databases by one write, while nobody else writes.
+    fn replace(
         &self,
+        databases: &Arc<Databases>,
         dbs: &[usize],
         swapped: Option<(usize, usize)>,
-        excludes: bool,
-    ) -> Option<Result<(), Reply>> {
-        let (databases, _held) = self.hold_all(excludes)?;
+    ) -> Result<(), Reply> {
         if let Some(text) = self.write_refusal() {
-            return Some(Err(error(text)));
+            return Err(error(text));
         }
         let touched = self.watched_and_there(dbs, swapped);
         let result = match swapped {
@@ -312,22 +302,7 @@ impl Server {
             None => databases.flush(dbs),
         };
         self.watches.touch(borrowed(&touched));
-        Some(result.map_err(|error| crate::store::engine_error(&error)))
-    }
-
-    /// The databases, while nobody else writes. `None` if somebody does, or writes have to wait.
-    fn hold_all(&self, excludes: bool) -> Option<(Arc<Databases>, impl Sized + '_)> {
-        let databases = self.databases();
-        let held = self.stripes.try_hold_all()?;
-        let waits = self.replication.is_loading() || self.replication.is_paused();
-        let is_excluded = !excludes && self.exclusion.epoch().is_none();
-        (!waits && !is_excluded).then_some((databases, held))
-    }
-
-    /// Excludes all others; `None` if somebody writes, or writes have to wait.
-    pub(super) fn try_to_exclude(&self) -> Option<Excluding> {
-        let _held = self.hold_all(false)?;
-        self.exclusion.begin()
+        result.map_err(|error| crate::store::engine_error(&error))
     }
 
     /// Runs a subcommand of FUNCTION; what writes runs while nobody else writes.
@@ -338,19 +313,11 @@ impl Server {
             let run = || functions::function(&self.databases(), args);
             return tokio::task::block_in_place(run);
         }
-        loop {
-            let done = tokio::task::block_in_place(|| {
-                let (databases, _held) = self.hold_all(excludes)?;
-                Some(match self.write_refusal() {
-                    Some(text) => (error(text), false),
-                    None => functions::function(&databases, args),
-                })
-            });
-            if let Some(done) = done {
-                return done;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        let run = |databases: &Arc<Databases>| match self.write_refusal() {
+            Some(text) => (error(text), false),
+            None => functions::function(databases, args),
+        };
+        self.alone(excludes, run).await
     }
 
     /// The watched keys of these databases that are there, before or after.

@@ -7,7 +7,6 @@
 use std::sync::atomic::Ordering;
 
 use super::Connection;
-use super::special::PAUSE;
 use crate::commands::{Args, Command, NO_AUTH, Run, Special, WRITE};
 use crate::execute::{Call, Caller};
 use crate::resp::{Reply, error};
@@ -205,11 +204,8 @@ impl Connection {
     async fn exclude(&mut self) {
         let server = self.session.server.clone();
         while self.excluding.is_none() {
-            let excluding = tokio::task::block_in_place(|| server.try_to_exclude());
+            let excluding = server.alone(false, |_| server.exclusion.begin()).await;
             self.excluding = excluding.map(|it| Box::new((it, Effects::default())));
-            if self.excluding.is_none() {
-                tokio::time::sleep(PAUSE).await;
-            }
         }
     }
 

@@ -4,11 +4,22 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use super::{Call, Caller, Outcome};
+use super::{Call, Caller};
 use crate::pubsub::{Kind, Message};
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::store::Effects;
+use crate::waiters::{Key, LINES, Line, Waiter};
+
+/// The outcome of running the command of a client that waits.
+pub(crate) enum Served {
+    /// The effects, which are to be told.
+    Replied(Box<Effects>),
+    /// None of its keys has anything.
+    Nothing,
+    /// It has a reply, or leaves, or somebody else runs it, who will run it again.
+    Elsewhere,
+}
 
 /// The keys behind which other connections have their turn.
 const KEYS_IN_TURN: usize = 64;
@@ -44,19 +55,35 @@ impl Server {
             }
             let mut served_keys = HashSet::new();
             for key in std::mem::take(&mut effects.ready) {
-                let waiters = self.waiters.of(&key);
                 // Whoever waits was asked once for all changes of the key.
-                if !served_keys.insert(key) {
-                    continue;
-                }
-                for waiter in waiters {
-                    if let Some(served) = self.serve(&waiter).await {
-                        // An element that was moved to another key is for those who wait there.
-                        effects.append(served.effects);
+                if !served_keys.contains(&key) {
+                    for line in LINES {
+                        self.serve_line(&key, line, &mut effects).await;
                     }
+                    served_keys.insert(key);
                 }
                 if served_keys.len() % KEYS_IN_TURN == 0 {
                     tokio::task::yield_now().await;
+                }
+            }
+        }
+    }
+
+    /// Serves those who stand in a line of a key, until one of them finds the key empty.
+    async fn serve_line(&self, key: &Key, line: Line, effects: &mut Effects) {
+        let mut number = 0;
+        loop {
+            let waiters = self.waiters.next(key, line, number);
+            let Some(last) = waiters.last() else {
+                return;
+            };
+            number = last.number();
+            for waiter in waiters {
+                match self.serve(&waiter).await {
+                    // An element that was moved to another key is for those who wait there.
+                    Served::Replied(of_waiter) => effects.append(*of_waiter),
+                    Served::Nothing if line != Line::Streams => return,
+                    Served::Nothing | Served::Elsewhere => {}
                 }
             }
         }
@@ -75,12 +102,12 @@ impl Server {
         self.replication.replicas.forward(channel, text);
     }
 
-    /// Runs the command of a client that waits. Returns the outcome if it had a reply, which the
-    /// client gets when the outcome is durable, and with it the change before.
-    pub(crate) async fn serve(&self, waiter: &crate::waiters::Waiter) -> Option<Outcome> {
+    /// Runs the command of a client that waits. The client gets a reply when what it has taken is
+    /// durable, and with it the change before.
+    pub(crate) async fn serve(&self, waiter: &Waiter) -> Served {
         // One that was told to end would lose what it takes.
         if waiter.client.is_killed() || !waiter.claim() {
-            return None;
+            return Served::Elsewhere;
         }
         let args: Vec<&[u8]> = waiter.args.iter().map(Vec::as_slice).collect();
         let call = Call {
@@ -99,13 +126,13 @@ impl Server {
             match outcome.replies.pop() {
                 Some(Reply::Wait | Reply::WaitWith(_)) | None => {
                     if !waiter.release() {
-                        return None;
+                        return Served::Nothing;
                     }
                 }
                 Some(reply) => {
                     let synced = self.make_durable(outcome.wrote).await;
                     waiter.finish(synced.err().unwrap_or(reply));
-                    return Some(outcome);
+                    return Served::Replied(Box::new(outcome.effects));
                 }
             }
         }

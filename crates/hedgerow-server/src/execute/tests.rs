@@ -1,5 +1,6 @@
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hedgerow_io::sim::SimStorage;
@@ -92,14 +93,7 @@ fn a_walk_in_memory_mode_reads_no_file() {
         let args: &[&[u8]] = &[b"hkeys", b"hash"];
         let command = find(args[0]).unwrap();
         let attempt = || {
-            let mut outcome = Outcome {
-                replies: Vec::new(),
-                effects: Effects::default(),
-                db: 0,
-                wrote: false,
-                refused: false,
-                took: Vec::new(),
-            };
+            let mut outcome = Outcome::begin(0, 1);
             let manner = Manner {
                 pins: true,
                 ..Manner::first()
@@ -118,4 +112,123 @@ fn a_walk_in_memory_mode_reads_no_file() {
     };
     let runtime = runtime();
     runtime.block_on(runtime.spawn(work)).unwrap();
+}
+
+/// Sets the keys of a pipeline, all in one attempt.
+async fn pipeline(server: &Server, random: &mut fastrand::Rng) {
+    let keys: Vec<Vec<u8>> = (0..16)
+        .map(|_| random.u64(..).to_le_bytes().into())
+        .collect();
+    let args: Vec<[&[u8]; 3]> = keys.iter().map(|key| [&b"set"[..], key, b"v"]).collect();
+    let command = find(b"set").unwrap();
+    let calls: Vec<_> = args.iter().map(|args| Call { command, args }).collect();
+    let outcome = server.run(Caller::default(), &calls).await;
+    assert_eq!(outcome.replies.len(), calls.len());
+}
+
+/// A command that takes all stripes.
+async fn walk_in_transaction(server: &Server) {
+    let caller = Caller {
+        atomic: Some(&|| true),
+        ..Caller::default()
+    };
+    let call = Call {
+        command: find(b"dbsize").unwrap(),
+        args: &[b"dbsize"],
+    };
+    let outcome = server.run(caller, &[call]).await;
+    assert_eq!(outcome.replies.len(), 1);
+}
+
+/// Each of them may be in an attempt when the gate is closed, and begins no other one.
+#[test]
+fn one_attempt_of_each_client_passes_one_that_takes_all_keys() {
+    const CLIENTS: usize = 8;
+    let disk = SimStorage::new(3);
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder.worker_threads(4).enable_all().build().unwrap();
+    let server = {
+        let _entered = runtime.enter();
+        server_on(&disk)
+    };
+    let (ended, attempts) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+    let clients = (0..CLIENTS).map(|i| {
+        let (server, ended, attempts) = (server.clone(), ended.clone(), attempts.clone());
+        runtime.spawn(async move {
+            let mut random = fastrand::Rng::with_seed(i as u64);
+            while !ended.load(Ordering::SeqCst) {
+                pipeline(&server, &mut random).await;
+                attempts.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    runtime.block_on(async {
+        for _ in 0..50 {
+            // Between two that close the gate, the others have their turn.
+            let behind = attempts.load(Ordering::SeqCst) + 1;
+            while attempts.load(Ordering::SeqCst) < behind {
+                tokio::task::yield_now().await;
+            }
+            let turn = server.stripes.gate.close().await;
+            let before = attempts.load(Ordering::SeqCst);
+            while server.stripes.try_hold_all().is_none() {
+                tokio::task::yield_now().await;
+            }
+            let passed = attempts.load(Ordering::SeqCst) - before;
+            drop(turn);
+            assert!(passed <= CLIENTS, "{passed} attempts have passed");
+        }
+        ended.store(true, Ordering::SeqCst);
+        for client in clients {
+            client.await.unwrap();
+        }
+    });
+}
+
+/// The key of the newcomers is free.
+#[test]
+fn newcomers_come_behind_those_that_take_all_keys() {
+    let disk = SimStorage::new(4);
+    let runtime = runtime();
+    let server = {
+        let _entered = runtime.enter();
+        server_on(&disk)
+    };
+    let served = Arc::<Mutex<Vec<&str>>>::default();
+    runtime.block_on(async {
+        let of_key = Stripes::of(server.databases().hash(b"k"));
+        let held = server.stripes.try_hold(&mut vec![of_key ^ 1]).unwrap();
+        let spawn = |name: &'static str| {
+            let (server, served) = (server.clone(), served.clone());
+            let begun = Arc::<AtomicBool>::default();
+            let has_begun = begun.clone();
+            let task = runtime.spawn(async move {
+                has_begun.store(true, Ordering::SeqCst);
+                match name {
+                    "set" => drop(run(&server, &[b"set", b"k", b"v"]).await),
+                    _ => walk_in_transaction(&server).await,
+                }
+                lock(&served).push(name);
+            });
+            (task, begun)
+        };
+        let mut tasks = Vec::new();
+        for name in ["first", "second", "set", "set"] {
+            let (task, begun) = spawn(name);
+            tasks.push(task);
+            while !begun.load(Ordering::SeqCst) || !server.stripes.gate.is_closed() {
+                tokio::task::yield_now().await;
+            }
+        }
+        // The thread has one line: this one is behind the attempts of all before.
+        runtime.spawn(async {}).await.unwrap();
+        assert!(lock(&served).is_empty(), "{:?}", lock(&served));
+        drop(held);
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(*lock(&served), ["first", "second", "set", "set"]);
 }

@@ -1,4 +1,4 @@
-use super::{Limits, Parser, Reply, Request};
+use super::{Limits, Parser, Reply, Request, is_parsed_alike};
 
 const LIMITS: Limits = Limits {
     argument_bytes: 1 << 20,
@@ -154,4 +154,46 @@ fn whole_requests_are_not_kept_for_one_that_is_not() {
         }
         assert_eq!(count, COUNT);
     }
+}
+
+/// The corpus of the fuzzer, and the same inputs with other cuts and some other bytes.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "files of the test")]
+fn the_corpus_of_the_fuzzer_is_parsed_alike_in_parts() {
+    const SEEDS: u64 = 100;
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/request");
+    let seeds = match std::env::var("HEDGEROW_SEED") {
+        Ok(seed) => seed.parse().map(|it: u64| it..it + 1).unwrap(),
+        Err(_) => 0..SEEDS,
+    };
+    let mut count = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let input = std::fs::read(&path).unwrap();
+        assert!(is_parsed_alike(&input), "{}", path.display());
+        for seed in seeds.clone() {
+            let changed = changed(&input, &mut fastrand::Rng::with_seed(seed));
+            let text = changed.escape_ascii();
+            let is_alike = is_parsed_alike(&changed);
+            assert!(is_alike, "HEDGEROW_SEED={seed} {}: {text}", path.display());
+        }
+        count += 1;
+    }
+    assert!(count > 15, "{count} inputs");
+}
+
+/// The requests of an input with other cuts, and sometimes another byte.
+fn changed(input: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
+    let cuts = usize::from(input[0] & 7);
+    let mut bytes = input.get(1 + 2 * cuts..).unwrap_or_default().to_vec();
+    if !bytes.is_empty() && random.bool() {
+        let place = random.usize(0..bytes.len());
+        bytes[place] = *random.choice(b"*$\r\n-19\"'\\x \0\xff").unwrap();
+    }
+    let mut changed = vec![input[0] | 7];
+    for _ in 0..7 {
+        changed.extend(random.u16(0..=bytes.len() as u16 / 4).to_le_bytes());
+    }
+    changed.extend(bytes);
+    changed
 }

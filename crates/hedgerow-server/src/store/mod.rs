@@ -18,6 +18,7 @@ mod databases;
 mod effects;
 mod entry;
 mod format;
+mod gate;
 mod groups;
 mod last;
 mod meta;
@@ -34,6 +35,7 @@ pub(crate) use databases::{DATABASES, Databases, Found, MAP, SERVER, Space, gene
 pub(crate) use effects::{Effects, Event};
 pub(crate) use entry::{Entry, elements};
 pub(crate) use format::KEY as FORMAT;
+pub(crate) use gate::Turn;
 pub(crate) use groups::{Consumer, Group, Pending};
 pub(crate) use meta::{Ends, Id, Kind, LIST_MIDDLE, Meta, Scores, Text};
 pub(crate) use room::{First, Room};

@@ -6,10 +6,14 @@
 //! a little on its thread: most holders only read memory and commit, and commands of one key that
 //! tried again and again would take the processor from the one that they wait for. A holder that
 //! waits for the device, or runs a script, is not waited for longer.
+//!
+//! Who wants all of them goes through the [`Gate`], which others look at before they take some.
 
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+
+use super::gate::Gate;
 
 /// Two pipelines of 16 commands meet in one of 64. Who takes all takes a tenth of a millisecond.
 const STRIPES: usize = 1 << 14;
@@ -17,7 +21,10 @@ const STRIPES: usize = 1 << 14;
 /// Longer than a pipeline of commands in memory.
 const WAIT: Duration = Duration::from_micros(200);
 
-pub(crate) struct Stripes(Vec<Mutex<()>>);
+pub(crate) struct Stripes {
+    locks: Vec<Mutex<()>>,
+    pub(crate) gate: Gate,
+}
 
 /// The guards of some stripes.
 pub(crate) struct Guards<'a> {
@@ -34,7 +41,10 @@ pub(crate) enum Held {
 
 impl Stripes {
     pub(crate) fn new() -> Stripes {
-        Stripes((0..STRIPES).map(|_| Mutex::new(())).collect())
+        Stripes {
+            locks: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            gate: Gate::new(),
+        }
     }
 
     /// The stripe of a key's hash.
@@ -59,7 +69,7 @@ impl Stripes {
     ) -> Option<Guards<'a>> {
         stripes.sort_unstable();
         stripes.dedup();
-        let guards = stripes.iter().map(|stripe| take(&self.0[*stripe]));
+        let guards = stripes.iter().map(|stripe| take(&self.locks[*stripe]));
         Some(Guards {
             _guards: guards.collect::<Option<_>>()?,
         })
@@ -67,14 +77,14 @@ impl Stripes {
 
     /// Waits until everybody who holds a stripe now has let it go. The caller holds none.
     pub(crate) fn pass(&self) {
-        for stripe in &self.0 {
+        for stripe in &self.locks {
             drop(stripe.lock());
         }
     }
 
     /// Takes all stripes; `None` if one is taken.
     pub(crate) fn try_hold_all(&self) -> Option<Guards<'_>> {
-        let guards = self.0.iter().map(Mutex::try_lock);
+        let guards = self.locks.iter().map(Mutex::try_lock);
         Some(Guards {
             _guards: guards.collect::<Option<_>>()?,
         })

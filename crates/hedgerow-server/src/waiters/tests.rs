@@ -1,3 +1,5 @@
+use std::sync::atomic::AtomicI64;
+
 use hedgerow_io::Environment;
 use hedgerow_io::sim::{Fault, OpClass, SimStorage};
 
@@ -7,9 +9,40 @@ use crate::commands::find;
 use crate::commands::info::persistence;
 use crate::execute::{Call, Caller, Outcome};
 use crate::server::Server;
+use crate::testing::{run, threaded};
 
 fn server_on(disk: &SimStorage) -> Server {
     crate::testing::server_on(Environment::simulated(disk, 1), Fsync::Always).unwrap()
+}
+
+/// A client that waits with a command.
+fn wait(server: &Server, words: &str) -> (Arc<Waiter>, oneshot::Receiver<Reply>) {
+    let user = server.acl.first().0;
+    let (here, there) = ("here".to_owned(), "there".to_owned());
+    let client = server.clients.add(&server.buffers, user, here, there);
+    let args: Vec<_> = words.split(' ').map(|it| it.as_bytes().to_vec()).collect();
+    let command = find(&args[0]).unwrap();
+    let (waiter, receiver) = Waiter::new(client, (command, args), (0, false));
+    server.waiters.add(&waiter);
+    (waiter, receiver)
+}
+
+/// Runs a command, and tells of its changes.
+async fn call(server: &Server, words: &str) {
+    let args: Vec<_> = words.split(' ').map(str::as_bytes).collect();
+    let command = find(args[0]).unwrap();
+    let call = Call {
+        command,
+        args: &args,
+    };
+    let outcome = server.run(Caller::default(), &[call]).await;
+    assert!(!outcome.replies[0].is_error(), "{words}");
+    server.announce(outcome.effects).await;
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(4).enable_all().build().unwrap()
 }
 
 async fn push(server: &Server, element: &[u8]) -> Outcome {
@@ -57,4 +90,145 @@ fn who_waits_gets_what_is_durable() {
         let refused = push(&server, b"another").await.replies;
         assert!(refused[0].is_error(), "{refused:?}");
     });
+}
+
+/// An LPUSH ran the commands of all who wait for the key.
+#[test]
+fn one_element_runs_the_command_of_whom_it_is_for_and_one_more() {
+    runtime().block_on(async {
+        let server = server_on(&SimStorage::new(2));
+        let mut waiting: Vec<_> = (0..30).map(|_| wait(&server, "blpop queue 0")).collect();
+        // They run elsewhere, and would be run again there if anybody had asked for it.
+        for (waiter, _) in &waiting[3..] {
+            assert!(waiter.claim());
+        }
+        // One has left, and hands nothing on.
+        assert!(waiting[0].0.give_up());
+        call(&server, "rpush queue element").await;
+        assert!(waiting[1].1.try_recv().is_ok());
+        assert!(waiting[2].1.try_recv().is_err());
+        for (waiter, _) in &waiting[3..] {
+            assert!(!waiter.release(), "it was asked for");
+        }
+        // The others still wait for what comes.
+        server.waiters.remove(&waiting[1].0);
+        call(&server, "rpush queue one two three").await;
+        for (_, receiver) in &mut waiting[2..5] {
+            assert!(receiver.try_recv().is_ok());
+        }
+        assert!(waiting[5].1.try_recv().is_err());
+        // One that runs elsewhere may have looked before the element came: it looks again.
+        assert!(waiting[5].0.claim());
+        call(&server, "rpush queue last").await;
+        assert!(waiting[5].0.release());
+    });
+}
+
+/// A line in front that finds nothing keeps nobody else from what there is.
+#[test]
+fn who_waits_for_another_thing_is_in_another_line() {
+    runtime().block_on(async {
+        let server = server_on(&SimStorage::new(3));
+        let mut lists = [
+            wait(&server, "blmove none k LEFT RIGHT 0"),
+            wait(&server, "blpop k 0"),
+        ];
+        let mut sets = [
+            wait(&server, "bzpopmin k 0"),
+            wait(&server, "bzmpop 0 2 none k MAX"),
+        ];
+        let mut streams = ["1-1", "0-1", "0-1"].map(|id| {
+            let words = format!("xread BLOCK 0 STREAMS k {id}");
+            wait(&server, &words)
+        });
+        call(&server, "zadd k 1 one").await;
+        assert!(sets[0].1.try_recv().is_ok());
+        call(&server, "zadd k 1 two").await;
+        assert!(sets[1].1.try_recv().is_ok());
+        call(&server, "lpush k element").await;
+        assert!(lists[1].1.try_recv().is_ok());
+        call(&server, "xadd k 0-2 f v").await;
+        let has_reply = streams.each_mut().map(|it| it.1.try_recv().is_ok());
+        assert_eq!(has_reply, [false, true, true]);
+        // An element that is moved is for those who wait where it comes.
+        call(&server, "del k").await;
+        let mut last = wait(&server, "blpop k 0");
+        call(&server, "lpush none element").await;
+        assert!(lists[0].1.try_recv().is_ok() && last.1.try_recv().is_ok());
+    });
+}
+
+/// Clients that come, leave and add elements on several threads.
+#[test]
+fn nobody_waits_beside_an_element() {
+    const WAITERS: usize = 40;
+    let first = std::env::var("HEDGEROW_SEED").map_or(0, |it| it.parse().unwrap());
+    let runtime = runtime();
+    for seed in first..first + 30 {
+        let server = {
+            let _entered = runtime.enter();
+            Arc::new(
+                crate::testing::server_on(threaded(&SimStorage::new(seed)), Fsync::Never).unwrap(),
+            )
+        };
+        let pushed = Arc::<AtomicI64>::default();
+        let tasks = (0..8).map(|task| {
+            let (server, pushed) = (server.clone(), pushed.clone());
+            let mut random = fastrand::Rng::with_seed(seed * 8 + task);
+            runtime.spawn(async move {
+                let mut waiting = Vec::new();
+                for _ in 0..WAITERS / 8 {
+                    let number = random.u8(0..2);
+                    waiting.push(wait(&server, &format!("blpop q{number} q{} 0", 1 - number)));
+                    // Whoever begins to wait looks once by itself.
+                    if let Some((waiter, _)) = waiting.last() {
+                        let served = server.serve(waiter).await;
+                        if let crate::execute::Served::Replied(effects) = served {
+                            server.announce(*effects).await;
+                        }
+                    }
+                    if random.bool() {
+                        pushed.fetch_add(1, Ordering::SeqCst);
+                        call(&server, &format!("rpush q{} v", random.u8(0..2))).await;
+                    }
+                    if random.u8(0..4) == 0 && waiting[0].0.give_up() {
+                        server.waiters.remove(&waiting[0].0);
+                    }
+                    tokio::task::yield_now().await;
+                }
+                waiting
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        runtime.block_on(async {
+            let mut waiting = Vec::new();
+            for task in tasks {
+                waiting.append(&mut task.await.unwrap());
+            }
+            let has_left = |it: &Waiter| *lock(&it.progress) == Progress::Done;
+            let (mut served, mut left) = (0, 0);
+            for (waiter, receiver) in &mut waiting {
+                match receiver.try_recv() {
+                    Ok(_) => served += 1,
+                    Err(_) => left += usize::from(!has_left(waiter)),
+                }
+            }
+            let lengths = [
+                run(&server, &[b"llen", b"q0"]).await,
+                run(&server, &[b"llen", b"q1"]).await,
+            ];
+            let number =
+                |text: &String| text.trim_matches([':', '\r', '\n']).parse::<i64>().unwrap();
+            let length: i64 = lengths.iter().map(number).sum();
+            assert_eq!(
+                served + length,
+                pushed.load(Ordering::SeqCst),
+                "HEDGEROW_SEED={seed}"
+            );
+            assert!(
+                left == 0 || length == 0,
+                "HEDGEROW_SEED={seed}: {left} wait beside {length} elements"
+            );
+        });
+    }
 }

@@ -237,6 +237,13 @@ fn a_wrong_map_changes_nothing() {
         matches!(&found, Value::Error(text) if text.contains("line 2")),
         "{found}"
     );
+    for call in ["CLUSTER MEET 127.0.0.1 1", "CLUSTER setslot 1 NODE x"] {
+        let refused = north.call(call).to_string();
+        assert!(
+            refused.starts_with("-ERR The map of slots is a file"),
+            "{refused}"
+        );
+    }
     assert_eq!(north.call("SET bar 1"), Value::status("OK"));
     assert!(
         north
