@@ -102,7 +102,8 @@ impl Publisher {
             return None;
         }
         self.slot(index).last.store(last, Ordering::Release);
-        self.head.store(index + 1, Ordering::Relaxed);
+        // Whoever sees this head sees the slot's number, not that of 1,024 tickets ago.
+        self.head.store(index + 1, Ordering::Release);
         Some(Ticket { index })
     }
 
@@ -141,7 +142,7 @@ impl Publisher {
     /// loads.
     #[must_use]
     pub fn begun(&self) -> u64 {
-        let head = self.head.load(Ordering::Relaxed);
+        let head = self.head.load(Ordering::Acquire);
         let newest = head.checked_sub(1).map(|index| self.slot(index));
         let last = newest.map_or(0, |slot| slot.last.load(Ordering::Acquire));
         last.max(self.published())

@@ -183,6 +183,26 @@ fn tickets_finished_at_once_are_all_published() {
 }
 
 #[test]
+fn the_newest_number_is_never_below_one_that_is_known_to_have_begun() {
+    explore(3, || {
+        let publisher = Arc::new(Publisher::new(0, 2));
+        let begun = Arc::new(Mutex::new(0));
+        let (one, known) = (Arc::clone(&publisher), Arc::clone(&begun));
+        race(
+            move || {
+                let _first = one.begin(5).unwrap();
+                *known.lock().unwrap() = 5;
+                let _second = one.begin(7).unwrap();
+            },
+            move || {
+                let known = *begun.lock().unwrap();
+                assert!(publisher.begun() >= known);
+            },
+        );
+    });
+}
+
+#[test]
 fn a_waiter_is_woken() {
     explore(3, || {
         let publisher = Arc::new(Publisher::new(0, 2));
