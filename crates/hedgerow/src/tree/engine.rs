@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hedgerow_io::Environment;
 use hedgerow_mem::Publisher;
 
-use crate::base::entry::{EXPIRY_BYTES, PartitionId, SeqNo};
+use crate::base::entry::{EXPIRY_BYTES, LogPosition, PartitionId, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry;
 use crate::base::expiry::Expiry;
@@ -228,7 +228,20 @@ impl Engine {
         let first_needed = writer
             .log
             .first_needed(published, |p| self.flushed_through(p));
+        let end = LogPosition {
+            segment: first_needed,
+            offset: 0,
+        };
         let mut manifest = lock(&writer.manifest);
+        // The change feed reads these segments to their end. A flush syncs only as far as its
+        // entries go, not the seal behind them.
+        if manifest.state().feed.is_on() && writer.log.durable() < end {
+            drop(manifest);
+            if writer.log.sync_through(end).is_err() {
+                return;
+            }
+            manifest = lock(&writer.manifest);
+        }
         if manifest.log_start() >= first_needed {
             return;
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use hedgerow::io::Environment;
 use hedgerow::io::sim::SimStorage;
 use hedgerow::{
-    Changes, CommitChange, Compression, Db, Error, ErrorKind, Expiry, Layout, LoadOp, Result,
-    TableWriter,
+    Changes, CommitChange, Compression, Db, Durability, Error, ErrorKind, Expiry, Layout, LoadOp,
+    Result, TableWriter,
 };
 
 use crate::support::{builder, files, key, kind, open, plain, plain_small, small, value};
@@ -93,7 +93,7 @@ fn change_everything(db: &Db, disk: &SimStorage) {
     batch
         .delete_range(&many, b"b".to_vec()..b"c".to_vec())
         .unwrap();
-    batch.commit(hedgerow::Durability::Buffered).unwrap();
+    batch.commit(Durability::Buffered).unwrap();
     many.delete_range(b"x".to_vec()..).unwrap();
     let hashed = Layout::hashed();
     let hashed = db.keyspace("hashed", hashed).unwrap();
@@ -407,6 +407,30 @@ fn no_number_is_used_again_when_its_tables_are_gone() {
 }
 
 #[test]
+fn no_number_is_used_again_when_merges_have_left_nothing_of_a_load() {
+    for close in [false, true] {
+        let mut disk = SimStorage::new(6);
+        let db = open(&disk);
+        let last = plain(&db);
+        let deletes = (0..10).map(|i| Ok::<_, Error>((key(i), LoadOp::<Vec<u8>>::Delete)));
+        last.bulk_load_ops(deletes).unwrap();
+        last.compact::<&[u8]>(..).unwrap();
+        let used = db.snapshot().unwrap().number();
+        if close {
+            db.close().unwrap();
+        }
+        drop(last);
+        disk = disk.kill();
+        for opening in 0..3 {
+            let db = open(&disk);
+            let number = db.snapshot().unwrap().number();
+            assert!(number >= used, "{close} {opening}: {number} after {used}");
+            disk = disk.kill();
+        }
+    }
+}
+
+#[test]
 fn a_follower_tells_its_lag_and_keeps_the_view_of_earlier_handles() {
     let disk = SimStorage::new(7);
     let db = open(&disk);
@@ -441,4 +465,36 @@ fn waiting_ends_when_there_is_more_or_the_time_is_over() {
     assert_eq!(told(&mut changes).len(), 1);
     db.close().unwrap();
     assert_eq!(kind(changes.wait(second)), ErrorKind::Closed);
+}
+
+/// The flush of `p` has nothing to sync: its last record was. The end of its segment behind that
+/// record is read by the feed, and by nothing else.
+#[test]
+fn the_feed_reads_segments_to_their_end_after_a_power_loss() {
+    for seed in 0..60u64 {
+        let disk = SimStorage::new(seed);
+        let db = builder(&disk).log_segment_bytes(4 << 10).open().unwrap();
+        let [p, q] = ["p", "q"].map(|name| db.keyspace(name, Layout::sorted()).unwrap());
+        let begin = db.create_slot("s", LIMIT).unwrap();
+        for i in 0..seed % 20 + 1 {
+            p.put_with(key(i), value(i), Durability::Synced).unwrap();
+        }
+        // It does not fit into the segment.
+        q.put(b"large", [b'x'; 3900]).unwrap();
+        p.flush().unwrap();
+        let image = disk.crash();
+        let read = |changes: &mut Changes| {
+            let lines = told(changes);
+            assert!(lines.len() as u64 > seed % 20, "seed {seed}: {lines:?}");
+        };
+        read(&mut builder(&image).changes_since(begin).unwrap());
+        let db = open(&image);
+        read(&mut db.changes_since(begin).unwrap());
+        db.keyspace("p", Layout::sorted())
+            .unwrap()
+            .put(b"more", b"")
+            .unwrap();
+        let last = told(&mut db.changes_since(begin).unwrap()).pop().unwrap();
+        assert!(last.contains("put p more"), "seed {seed}: {last}");
+    }
 }

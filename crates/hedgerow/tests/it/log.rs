@@ -497,6 +497,40 @@ fn damage_in_a_segment_whose_successor_was_begun_later_is_corruption() {
     }
 }
 
+/// A power loss takes the records of the next segment. Its header is left, which was synced when
+/// the segment was prepared.
+#[test]
+fn damage_in_a_segment_is_corruption_if_only_a_header_says_that_it_was_durable() {
+    let mut cases = 0;
+    for seed in 0..20 {
+        let disk = SimStorage::new(seed);
+        let db = builder(&disk).log_segment_bytes(4 << 10).open().unwrap();
+        let keyspace = plain(&db);
+        for i in 0..40 {
+            put_synced(&keyspace, i);
+        }
+        let full = newest_segment(&disk);
+        // It does not fit, and begins the next segment.
+        keyspace.put(b"large", [b'x'; 3500]).unwrap();
+        let next = newest_segment(&disk);
+        assert!(full < next);
+        let last = last_record(&disk.contents(&full).unwrap()[..4000]) as u64;
+        let image = disk.crash();
+        let reader = builder(&image).read_only(true).open().unwrap();
+        if plain(&reader).get(b"large").unwrap().is_some() {
+            continue;
+        }
+        image.flip_bit(&full, last * 8 + 300).unwrap();
+        assert_eq!(
+            kind(builder(&image).open()),
+            ErrorKind::Corruption,
+            "seed {seed}"
+        );
+        cases += 1;
+    }
+    assert!(cases > 2, "{cases}");
+}
+
 #[test]
 fn damage_anywhere_in_the_log_after_a_clean_close_is_corruption() {
     let disk = SimStorage::new(16);

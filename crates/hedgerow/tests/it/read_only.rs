@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use hedgerow::io::sim::SimStorage;
 use hedgerow::io::{Background, Environment, OsClock, OsSpawn};
@@ -160,6 +161,60 @@ fn read_only_sees_no_write_behind_a_bulk_load_or_a_clear_that_it_does_not_see() 
                 (moment % 2 == 0, moment % 2 != 0)
             );
         }
+    }
+}
+
+/// A call before the next sync of the log.
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+/// Pauses a writer before a sync of the log.
+struct Pause(Mutex<Option<Meanwhile>>);
+
+impl Watcher for Pause {
+    fn before(&self, call: &str, _: &Path) {
+        let meanwhile = (call == "sync").then(|| self.0.lock().unwrap().take());
+        if let Some(meanwhile) = meanwhile.flatten() {
+            meanwhile();
+        }
+    }
+}
+
+/// The record of the put is in the log while the bulk load before it is not yet in the manifest.
+#[test]
+fn read_only_sees_no_put_behind_a_bulk_load_that_is_under_way() {
+    let disk = SimStorage::new(4);
+    let pause = Arc::new(Pause(Mutex::new(None)));
+    let environment = Environment {
+        storage: Arc::new(Watched {
+            disk: disk.clone(),
+            watcher: pause.clone(),
+        }),
+        ..Environment::simulated(&disk, 7)
+    };
+    let db = builder(&disk).environment(environment).open().unwrap();
+    let [loaded, put] = ["loaded", "put"].map(|name| db.keyspace(name, Layout::sorted()).unwrap());
+    // The load has its number when it syncs what lies before.
+    put.put(b"first", b"before").unwrap();
+    let (paused, behind) = mpsc::channel();
+    let beside = disk.clone();
+    *pause.0.lock().unwrap() = Some(Box::new(move || {
+        paused
+            .send(thread::spawn(move || put.put(b"k", b"behind")))
+            .unwrap();
+        // The put does not return before the load does: nothing says when its record is there.
+        for _ in 0..20 {
+            thread::sleep(Duration::from_millis(5));
+            let reader = builder(&beside).read_only(true).open().unwrap();
+            let read = |name| reader.existing_keyspace(name).unwrap().get(b"k").unwrap();
+            assert_eq!((read("put"), read("loaded")), (None, None));
+        }
+    }));
+    loaded.bulk_load([Ok::<_, Error>((b"k", b"v"))]).unwrap();
+    behind.recv().unwrap().join().unwrap().unwrap();
+    let reader = builder(&disk).read_only(true).open().unwrap();
+    for name in ["put", "loaded"] {
+        let value = reader.existing_keyspace(name).unwrap().get(b"k").unwrap();
+        assert!(value.is_some(), "{name}");
     }
 }
 

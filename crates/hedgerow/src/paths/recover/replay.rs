@@ -221,6 +221,10 @@ pub(super) fn begin_new_log(
     let mut edit = replayed.edit;
     let first = survey.next_segment;
     edit.extend([Change::LogStart { segment: first }, Change::Opened]);
+    // The new log does not have the old numbers, and merges may have left nothing of a bulk load.
+    if survey.last > writer.manifest().state().last {
+        edit.push(Change::Numbered { last: survey.last });
+    }
     let dir = engine.directories.log();
     let storage = &*engine.environment.storage;
     let feed = writer.manifest().state().feed.clone();

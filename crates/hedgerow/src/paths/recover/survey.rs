@@ -263,6 +263,9 @@ fn check_end(storage: &dyn Storage, numbers: &[u32], survey: &Survey, state: &St
         } else {
             0
         };
+        // The header was synced before the segment got records, and says how far the log was then.
+        let at_first = reader.header().map(|it| it.known_durable);
+        known_durable = known_durable.max(at_first);
         known_durable = known_durable.max(reader.scan_for_valid(after)?);
     }
     match known_durable {

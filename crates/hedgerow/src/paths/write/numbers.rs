@@ -15,8 +15,8 @@ use crate::tree::wal::payload::MARK;
 use super::next_segment;
 use super::seal::seal;
 
-/// A sequence number without a record in the log, or with a mark if there are slots. Dropping it
-/// publishes the number; no larger number is published before.
+/// A sequence number without a record in the log, or with a mark. Dropping it publishes the number;
+/// no larger number is published before.
 pub(crate) struct UnloggedNumber<'a> {
     engine: &'a Engine,
     pub(crate) seqno: SeqNo,
@@ -38,20 +38,32 @@ impl Drop for UnloggedNumber<'_> {
     }
 }
 
+/// The numbers that have a mark in the log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marked {
+    /// Those that the change feed has to meet.
+    WithSlots,
+    Always,
+}
+
 /// Takes a number without a log record.
 pub(crate) fn skip_number(engine: &Arc<Engine>) -> Result<UnloggedNumber<'_>> {
-    take_number(engine, |_| ())
+    take_number(engine, Marked::WithSlots, |_| ())
 }
 
 /// Takes the number of a bulk load. Seals the memtables of these partitions at it. Memtables sealed
 /// later are not flushed until the caller drops `background::HeldFlushes`. For `update`, the load
 /// counts as a write to every key.
+///
+/// It always has a mark. Writes with larger numbers are copied to the log while the load is not in
+/// the manifest yet. Until the mark is written the log ends there for everybody who reads the
+/// files, so that nobody sees such a write without the load.
 pub(crate) fn number_bulk_load<'a>(
     engine: &'a Arc<Engine>,
     partitions: &[Arc<Partition>],
 ) -> Result<UnloggedNumber<'a>> {
     let writer = engine.writer()?;
-    take_number(engine, |at| {
+    take_number(engine, Marked::Always, |at| {
         writer.whole_trees.hold_flushes(at);
         for partition in partitions {
             seal(engine, partition, at);
@@ -75,19 +87,25 @@ impl Drop for RerouteNumber<'_> {
 /// Takes the number of a clear or a drop. Writes with smaller numbers have been routed to the
 /// present trees; all others wait. The caller holds `Writer::whole_trees`.
 pub(crate) fn begin_rerouting(engine: &Arc<Engine>) -> Result<RerouteNumber<'_>> {
-    let number = take_number(engine, |at| engine.catalog.begin_rerouting(at));
+    let number = take_number(engine, Marked::WithSlots, |at| {
+        engine.catalog.begin_rerouting(at);
+    });
     number.map(RerouteNumber)
 }
 
 /// Calls `inside` inside the critical section.
-fn take_number(engine: &Arc<Engine>, inside: impl FnOnce(SeqNo)) -> Result<UnloggedNumber<'_>> {
+fn take_number(
+    engine: &Arc<Engine>,
+    marked: Marked,
+    inside: impl FnOnce(SeqNo),
+) -> Result<UnloggedNumber<'_>> {
     let writer = engine.writer()?;
     loop {
         let mut state = writer.commit();
         engine.check_open()?;
         let (seqno, log_end) = (state.next_seqno, state.tail.position());
         let mut mark = None;
-        if writer.has_slots.load(Ordering::Relaxed) {
+        if marked == Marked::Always || writer.has_slots.load(Ordering::Relaxed) {
             let durable = writer.log.durable();
             mark = state.tail.reserve_mark(seqno, durable);
             if mark.is_none() {

@@ -217,16 +217,18 @@ impl Log {
         let is_pin = |&(p, seqno): &(PartitionId, SeqNo)| {
             seqno > published || flushed_through(p).is_some_and(|f| f < seqno)
         };
-        let needed = segments.live.iter().find(|segment| {
+        let pairs = segments.live.iter().zip(segments.live.iter().skip(1));
+        let needed = pairs.map(|(segment, next)| {
             let mut pins = lock(&segment.pins);
             let Some(pins) = &mut *pins else { return true };
             // A flushed number stays flushed: each pin is checked until then, and not again.
             while pins.pop_if(|pin| !is_pin(pin)).is_some() {}
-            !pins.is_empty()
+            // No partition has the number of a mark. It is copied before it is published.
+            let has_all = next.from.load(Ordering::Relaxed) <= published.0 + 1;
+            !pins.is_empty() || !has_all
         });
-        needed
-            .or(segments.live.back())
-            .map_or(0, |segment| segment.number)
+        let released = needed.take_while(|is_needed| !is_needed).count();
+        segments.live.get(released).map_or(0, |it| it.number)
     }
 
     /// Retires the segments numbered below `first_needed`. The manifest must say durably that they
