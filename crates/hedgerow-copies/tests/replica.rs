@@ -1,12 +1,14 @@
 //! Replicas on a simulated disk: what the model of `hedgerow-testkit` is too small for.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
+
 use hedgerow::io::Environment;
-use hedgerow::io::sim::SimStorage;
+use hedgerow::io::sim::{SimStorage, SplitMix64};
 use hedgerow::{
     Builder, Db, ErrorKind, Expiry, Keyspace, Layout, LoadOp, MergeError, MergeOperator, Result,
 };
-use hedgerow_copies::replica::{Replica, send};
+use hedgerow_copies::replica::{OWN_KEYSPACE, Replica, send};
 
 /// Keeps the longest value.
 struct Longest;
@@ -90,6 +92,107 @@ fn operands_of_a_load_count_once_whenever_the_replica_crashes() {
     for i in 0..900 {
         let expected = words.get(key(i)).unwrap();
         assert_eq!(copied.get(key(i)).unwrap(), expected, "{i}");
+    }
+}
+
+/// The entries of each keyspace, without the position of a replica.
+fn contents(db: &Db) -> BTreeMap<String, Vec<String>> {
+    let names = db.keyspaces().into_iter().filter(|it| it != OWN_KEYSPACE);
+    let entries = names.map(|name| {
+        let keyspace = db.existing_keyspace(&name).unwrap();
+        let entries = keyspace.scan::<&str>(..).unwrap().map(Result::unwrap);
+        let shown =
+            entries.map(|(key, value)| format!("{}={}", key.escape_ascii(), value.escape_ascii()));
+        (name, shown.collect())
+    });
+    entries.collect()
+}
+
+/// Sends what `write` does to a replica. The power of its disk is lost after every possible number
+/// of operations, and once more when it resumes. Checks that it then receives the rest.
+fn crash_everywhere(seed: u64, write: impl FnOnce(&Db)) {
+    let db = builder(&SimStorage::new(1)).open().unwrap();
+    let begin = db.create_slot("replica", 1 << 30).unwrap();
+    write(&db);
+    let (bytes, expected) = (sent(&db, begin), contents(&db));
+    for count in 0.. {
+        let disk = SimStorage::new(seed << 32 | count);
+        let mut replica = Replica::open(builder(&disk).open().unwrap(), begin).unwrap();
+        disk.crash_after(count);
+        let is_whole = replica.receive(&mut bytes.as_slice()).is_ok();
+        let disk = disk.crash();
+        drop(replica);
+        disk.crash_after(count % 29);
+        if let Ok(db) = builder(&disk).open() {
+            let received = Replica::open(db, begin);
+            let _ = received.and_then(|mut it| it.receive(&mut bytes.as_slice()));
+        }
+        let disk = disk.crash();
+        let mut replica = Replica::open(builder(&disk).open().unwrap(), begin).unwrap();
+        let received = replica.receive(&mut bytes.as_slice());
+        received.unwrap_or_else(|error| panic!("history {seed}, crash after {count}: {error}"));
+        let found = contents(replica.db());
+        assert_eq!(found, expected, "history {seed}, crash after {count}");
+        if is_whole {
+            assert!(count > 5, "{count}");
+            return;
+        }
+    }
+}
+
+fn appended(db: &Db, name: &str) -> Keyspace {
+    let layout = Layout::sorted().merge_operator("append");
+    db.keyspace(name, layout).unwrap()
+}
+
+#[test]
+fn a_rename_follows_earlier_puts_whenever_the_replica_crashes() {
+    crash_everywhere(0, |db| {
+        appended(db, "a").put("k", "first").unwrap();
+        db.rename_keyspace("a", "b").unwrap();
+        appended(db, "b").merge("k", "+").unwrap();
+    });
+}
+
+#[test]
+fn a_name_is_used_again_whenever_the_replica_crashes() {
+    crash_everywhere(0, |db| {
+        appended(db, "a").put("k", "first").unwrap();
+        db.rename_keyspace("a", "b").unwrap();
+        appended(db, "a").put("k", "second").unwrap();
+        db.drop_keyspace("a").unwrap();
+        appended(db, "a").put("l", "third").unwrap();
+        db.rename_keyspace("a", "c").unwrap();
+        appended(db, "a").merge("k", "fourth").unwrap();
+    });
+}
+
+/// Writes to three names, which keyspaces take from each other.
+fn change_keyspaces(db: &Db, random: &mut SplitMix64) {
+    for step in 0..16 {
+        let [name, other] = [0; 2].map(|_| ["a", "b", "c"][random.below(3) as usize]);
+        let key = format!("{}", random.below(4));
+        let written = appended(db, name);
+        match random.below(12) {
+            0..=2 => written.put(key, format!("{step}")).unwrap(),
+            3 | 4 => written.merge(key, format!("+{step}")).unwrap(),
+            5 => written.delete_range(key..).unwrap(),
+            6 => {
+                let entry = Ok::<_, hedgerow::Error>((key, format!("{step}")));
+                written.bulk_load([entry]).unwrap();
+            }
+            7 => written.clear().unwrap(),
+            8 => db.drop_keyspace(name).unwrap(),
+            _ if db.existing_keyspace(other).is_none() => db.rename_keyspace(name, other).unwrap(),
+            _ => db.drop_keyspace(other).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn keyspaces_change_once_whenever_the_replica_crashes() {
+    for seed in 0..6 {
+        crash_everywhere(seed, |db| change_keyspaces(db, &mut SplitMix64::new(seed)));
     }
 }
 

@@ -34,9 +34,10 @@
 //!
 //! The replica stores its position together with each commit. So it may crash at any moment, and
 //! resumes where it was. Every frame is checked. A commit is applied as a whole, except that a
-//! load, or a change of a keyspace, and the position are two commits; after a crash between, the
-//! change is applied again, with the same result. A load with operands is applied in parts of a
-//! mebibyte, each with its position.
+//! load, or a change of a keyspace, and the position are two commits. Such a change is durable at
+//! once, and everything before it is durable first: that costs a sync of the log. So after a crash
+//! between the two commits, only this change is applied again, with the same result. A load with
+//! operands is applied in parts of a mebibyte, each with its position.
 
 mod field;
 mod frame;
@@ -173,8 +174,9 @@ impl Replica {
         Ok(self.position)
     }
 
-    /// Applies commits as [`Replica::receive`] does, and does not make them durable. `each` is told
-    /// the changes of batches, before a batch is committed.
+    /// Applies commits as [`Replica::receive`] does, and does not make them durable, except those
+    /// before a change of a keyspace or a load. `each` is told the changes of batches, before a
+    /// batch is committed.
     ///
     /// # Errors
     /// As [`Replica::receive`].
@@ -215,7 +217,12 @@ impl Replica {
                     each(&change);
                     self.add(&mut batch, change)?;
                 }
-                frame::Received::Whole(change) => self.change(change)?,
+                frame::Received::Whole(change) => {
+                    // The change is durable at once. If a power cut took the commits before it,
+                    // they would come again and find other keyspaces. A load syncs the log itself.
+                    self.db.sync()?;
+                    self.change(change)?;
+                }
                 frame::Received::Load(keyspace) => {
                     let keyspace = self.keyspace(&keyspace)?;
                     keyspace.bulk_load_ops(receiver.entries())?;
@@ -305,7 +312,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Applies a change of a keyspace, perhaps for the second time.
+    /// Applies a change of a keyspace, perhaps for the second time. Every commit before it is
+    /// durable with its position, and no commit behind it is there.
     fn change(&self, change: CommitChange) -> Result<()> {
         match change {
             CommitChange::Create { keyspace, layout } => {
@@ -314,6 +322,9 @@ impl Replica {
             CommitChange::Rename { keyspace, to } => {
                 if self.db.existing_keyspace(&keyspace).is_some() {
                     self.db.rename_keyspace(&keyspace, &to)?;
+                } else {
+                    // No later commit is here, so this one renamed the keyspace before a crash.
+                    self.keyspace(&to)?;
                 }
             }
             CommitChange::SetMergeOperator { keyspace, name } => {
