@@ -19,7 +19,7 @@ const SHARES: u32 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Gate {
     is_closed: AtomicBool,
-    /// Who closes the gate has all shares, others have one each.
+    /// Closing the gate takes all shares, and passing takes one.
     line: Semaphore,
 }
 
