@@ -39,7 +39,7 @@ pub struct Follower {
 /// The facts by which a follower notices that the files have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FilesState {
-    manifest_bytes: u64,
+    manifest: manifest::Stamp,
     end: (u32, u32),
     last: u64,
 }
@@ -112,11 +112,10 @@ impl Follower {
 fn look(builder: &Builder) -> Result<FilesState> {
     let (dir, options) = builder.parts();
     let storage: &dyn Storage = &*options.environment.storage;
-    let path = dir.join(manifest::FILE_NAME);
-    let manifest_bytes = storage.size(&path).unwrap_or_default();
+    let manifest = manifest::stamp(storage, &dir).unwrap_or_default();
     beside::read(&dir, &options, |_, survey| {
         Ok(FilesState {
-            manifest_bytes,
+            manifest,
             end: (survey.end.segment, survey.end.offset),
             last: survey.last.0,
         })

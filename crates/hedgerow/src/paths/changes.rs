@@ -65,8 +65,8 @@ pub struct Changes {
 pub(crate) enum Source {
     /// It is open here.
     Open(Handle),
-    /// Its files; the size of the manifest at the last look.
-    Files(u64),
+    /// Its files; the stamp of the manifest at the last look.
+    Files(manifest::Stamp),
 }
 
 impl Source {
@@ -81,15 +81,13 @@ impl Source {
                 )))
             }
             Source::Files(known) => {
-                let path = dir.join(manifest::FILE_NAME);
-                let bytes = storage.size(&path);
-                let bytes = bytes.map_err(|e| Error::io("find", &path, e))?;
-                if bytes == *known {
+                let stamp = manifest::stamp(storage, dir)?;
+                if stamp == *known {
                     return Ok(None);
                 }
                 let state = State::replay(&manifest::replay(storage, dir)?.edits)?;
                 under_repair::refuse(storage, dir)?;
-                *known = bytes;
+                *known = stamp;
                 Ok(Some((state.feed, state.places)))
             }
         }

@@ -181,6 +181,10 @@ impl Watcher for Pause {
 
 /// The record of the put is in the log while the bulk load before it is not yet in the manifest.
 #[test]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a thread waits beside the simulation"
+)]
 fn read_only_sees_no_put_behind_a_bulk_load_that_is_under_way() {
     let disk = SimStorage::new(4);
     let pause = Arc::new(Pause(Mutex::new(None)));

@@ -22,7 +22,12 @@ impl Builder {
     /// As [`Db::changes_since`] and [`Builder::open`].
     pub fn changes_since(&self, number: u64) -> Result<Changes> {
         let environment = self.options.environment.clone();
-        Changes::since(Source::Files(0), environment, &self.dir, number)
+        Changes::since(
+            Source::Files(Default::default()),
+            environment,
+            &self.dir,
+            number,
+        )
     }
 
     /// The slots of the database, by name, as its manifest has them. Another process may have it

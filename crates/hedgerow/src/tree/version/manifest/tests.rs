@@ -53,6 +53,19 @@ fn sample() -> (Vec<u8>, Vec<usize>) {
 }
 
 #[test]
+fn a_manifest_that_was_written_anew_has_another_stamp_at_the_same_size() {
+    let storage = disk(1);
+    let mut manifest = create(&storage, 1).unwrap();
+    manifest.append(&edit(2)).unwrap();
+    let (before, bytes) = (stamp(&storage, dir()).unwrap(), manifest.bytes());
+    manifest.rotate(&edit(3)).unwrap();
+    assert_ne!(stamp(&storage, dir()).unwrap(), before);
+    manifest.append(&edit(4)).unwrap();
+    assert_eq!(manifest.bytes(), bytes);
+    assert_ne!(stamp(&storage, dir()).unwrap(), before);
+}
+
+#[test]
 fn edits_come_back_in_order() {
     let storage = disk(1);
     assert!(!exists(&storage, dir()).unwrap());
