@@ -25,6 +25,7 @@ mod cluster;
 mod commands;
 mod connection;
 mod counters;
+mod decimal;
 mod directories;
 mod exclusion;
 mod execute;

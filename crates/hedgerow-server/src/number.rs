@@ -14,14 +14,67 @@ pub(crate) fn integer(bytes: &[u8]) -> Option<i64> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// A float, also `inf`, without spaces; no `nan`.
+/// A float, also `inf`, without spaces; no `nan`, and none that is too large or too close to 0.
 pub(crate) fn parse_float(bytes: &[u8]) -> Option<f64> {
+    let number = parse_any_float(bytes)?;
+    let digits = bytes.strip_prefix(b"-").or(bytes.strip_prefix(b"+"));
+    let digits = digits.unwrap_or(bytes);
+    let is_in_range = match number {
+        0.0 => !has_digits(digits),
+        number => number.is_finite() || digits[0].eq_ignore_ascii_case(&b'i'),
+    };
+    is_in_range.then_some(number)
+}
+
+/// Returns true if a number without a sign has a digit other than 0 before its exponent.
+fn has_digits(number: &[u8]) -> bool {
+    let (number, exponent) = match number {
+        [b'0', b'x' | b'X', digits @ ..] => (digits, b'p'),
+        number => (number, b'e'),
+    };
+    let is_exponent = |it: &u8| it.eq_ignore_ascii_case(&exponent);
+    let mut digits = number.iter().take_while(|it| !is_exponent(it));
+    digits.any(|it| !matches!(it, b'0' | b'.'))
+}
+
+/// A float as above; one that is too large is infinite, and one that is too close to 0 is 0.
+pub(crate) fn parse_any_float(bytes: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(bytes).ok()?;
-    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(hex) => i64::from_str_radix(hex, 16).ok()? as f64,
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1.0, digits),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let hex = digits.strip_prefix("0x").or(digits.strip_prefix("0X"));
+    let number = match hex {
+        Some(hex) => sign * parse_hex(hex)?,
         None => text.parse::<f64>().ok()?,
     };
     (!number.is_nan()).then_some(number)
+}
+
+/// A number of hexadecimal digits, maybe with a point, and with a power of two behind `p`.
+fn parse_hex(text: &str) -> Option<f64> {
+    let (digits, power) = match text.split_once(['p', 'P']) {
+        Some((digits, power)) => (digits, power.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && part.is_empty() {
+        return None;
+    }
+    // A wider number has more digits than a float; the last bit says that some are left out.
+    let (mut bits, mut power) = (0_u64, i64::from(power) - 4 * part.len() as i64);
+    for digit in whole.chars().chain(part.chars()) {
+        let digit = u64::from(digit.to_digit(16)?);
+        match bits >> 60 {
+            0 => bits = bits << 4 | digit,
+            _ => (bits, power) = (bits | u64::from(digit > 0), power + 4),
+        }
+    }
+    // In two steps, as the power alone may be out of range.
+    let half = power.clamp(-2_000, 2_000) as i32 / 2;
+    let rest = power.clamp(-2_000, 2_000) as i32 - half;
+    Some(bits as f64 * 2_f64.powi(half) * 2_f64.powi(rest))
 }
 
 /// The shortest text that reads as the same float.
@@ -48,36 +101,6 @@ pub(crate) fn plain_float(number: f64) -> String {
     format!("{number}")
 }
 
-/// The sum of two decimals without exponents; `None` for other numbers, and for more digits than
-/// are computed with.
-pub(crate) fn decimal_sum(one: &[u8], other: &[u8]) -> Option<String> {
-    const PLACES: usize = 17;
-    let scaled = |text: &[u8]| -> Option<i128> {
-        let text = std::str::from_utf8(text).ok()?;
-        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-        let digits = whole.trim_start_matches('-');
-        let all_digits = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
-        if !all_digits(digits) || !all_digits(part) || part.len() > PLACES || digits.len() > 19 {
-            return None;
-        }
-        let number: i128 = format!("{digits}{part:0<PLACES$}").parse().ok()?;
-        Some(if whole.starts_with('-') {
-            -number
-        } else {
-            number
-        })
-    };
-    let sum = scaled(one)? + scaled(other)?;
-    let text = format!("{:0>18}", sum.unsigned_abs());
-    let (whole, part) = text.split_at(text.len() - PLACES);
-    let part = part.trim_end_matches('0');
-    let sign = if sum < 0 { "-" } else { "" };
-    Some(match part {
-        "" => format!("{sign}{whole}"),
-        part => format!("{sign}{whole}.{part}"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,17 +123,50 @@ mod tests {
     }
 
     #[test]
-    fn decimals_are_added_as_decimals() {
-        for (one, other, sum) in [
-            ("3", "1.1", Some("4.1")),
-            ("0.1", "0.2", Some("0.3")),
-            ("-1.5", "0.25", Some("-1.25")),
-            ("0.024390243902439025", "-0.024390243902439025", None),
-            ("0.02439024390243902", "-0.02439024390243902", Some("0")),
-            ("1e3", "1", None),
+    fn floats_out_of_range_are_none() {
+        for (text, expected) in [
+            ("1e308", Some(1e308)),
+            ("1e309", None),
+            ("-1e309", None),
+            ("1e-310", Some(1e-310)),
+            ("1e-400", None),
+            ("-0", Some(-0.0)),
+            ("0.0e9", Some(0.0)),
+            ("0e", None),
+            ("-Inf", Some(f64::NEG_INFINITY)),
+            ("+infinity", Some(f64::INFINITY)),
+            ("nan", None),
+            (" 1", None),
+            ("", None),
         ] {
-            let found = decimal_sum(one.as_bytes(), other.as_bytes());
-            assert_eq!(found.as_deref(), sum, "{one} {other}");
+            assert_eq!(parse_float(text.as_bytes()), expected, "{text}");
+        }
+        assert_eq!(parse_any_float(b"1e309"), Some(f64::INFINITY));
+        assert_eq!(parse_any_float(b"1e-400"), Some(0.0));
+    }
+
+    #[test]
+    fn floats_have_hexadecimal_digits() {
+        for (text, expected) in [
+            ("0x10", Some(16.0)),
+            ("-0X1p3", Some(-8.0)),
+            ("0x.8", Some(0.5)),
+            ("0x1.8P-1", Some(0.75)),
+            ("0x0p9999", Some(0.0)),
+            ("0x20000000000001", Some(9_007_199_254_740_992.0)),
+            (
+                "0x20000000000001000001",
+                Some(9_007_199_254_740_994.0 * 16_777_216.0),
+            ),
+            ("0x1p-1074", Some(5e-324)),
+            ("0x1p-1080", None),
+            ("0x1p5000", None),
+            ("0x", None),
+            ("0x.", None),
+            ("0x1p", None),
+            ("0x-1", None),
+        ] {
+            assert_eq!(parse_float(text.as_bytes()), expected, "{text}");
         }
     }
 

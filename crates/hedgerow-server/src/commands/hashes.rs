@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Args;
-use super::arguments::{float, integer, is, random_options};
+use super::arguments::{integer, is, random_options};
 use super::fields::{Changed, Field, live_pair};
 use super::scan::{DRAWN_FROM, random_element};
 use crate::number;
@@ -224,7 +224,7 @@ pub(super) fn hincrby(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 }
 
 pub(super) fn hincrbyfloat(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    let by = float(args[3])?;
+    let by = number::parse_any_float(args[3]).ok_or_else(Stop::not_a_float)?;
     if !by.is_finite() {
         return Err(Stop::reply("ERR value is NaN or Infinity"));
     }

@@ -1,10 +1,10 @@
 //! Strings, and counters, which are strings of digits.
 
 use super::Args;
-use super::arguments::{Options, expiry, float, integer, is, slice};
-use crate::number;
+use super::arguments::{Options, expiry, integer, is, slice};
 use crate::resp::Reply;
 use crate::store::{Answer, Entry, Kind, Meta, Stop, Text, Txn, together};
+use crate::{decimal, number};
 
 /// The bytes of a string: a value of the engine, with what stands in front of it.
 pub(crate) const STRING_BYTES_MAX: usize = (64 << 20) - 64;
@@ -315,7 +315,8 @@ fn add(txn: &mut Txn<'_>, key: &[u8], by: i64) -> Answer<Reply> {
 }
 
 pub(super) fn incrbyfloat(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    float(args[2])?;
+    // Redis computes with larger floats: what is too close to 0 is one.
+    number::parse_any_float(args[2]).ok_or_else(Stop::not_a_float)?;
     let mut entry = string(txn, args[1])?;
     let old = match entry.meta() {
         Some(meta) => meta.value.bytes(),
@@ -328,10 +329,40 @@ pub(super) fn incrbyfloat(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 
 /// The sum of two numbers as text, never with an exponent. Decimals are added as decimals.
 pub(super) fn sum(old: &[u8], by: &[u8], wrong: &str) -> Answer<String> {
-    let number = |text| number::parse_float(text).ok_or_else(|| Stop::reply(wrong));
+    let number = |text| number::parse_any_float(text).ok_or_else(|| Stop::reply(wrong));
     let sum = number(old)? + number(by)?;
     if !sum.is_finite() {
         return Err(Stop::reply("ERR increment would produce NaN or Infinity"));
     }
-    Ok(number::decimal_sum(old, by).unwrap_or_else(|| number::plain_float(sum)))
+    Ok(decimal::sum(old, by).unwrap_or_else(|| number::plain_float(sum)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::world::World;
+
+    #[test]
+    fn floats_are_added_without_loss() {
+        let world = World::new();
+        for (words, expected) in [
+            ("SET s 9007199254740993", "+OK"),
+            ("INCRBYFLOAT s 1e0", "9007199254740994"),
+            (
+                "INCRBYFLOAT none 12345678901234567890123",
+                "12345678901234567890123",
+            ),
+            ("HSET h f 123456789012345678", "1"),
+            ("HINCRBYFLOAT h f 1e3", "123456789012346678"),
+            ("INCRBYFLOAT s 1e-400", "9007199254740994"),
+            ("INCRBYFLOAT s 0x10", "9007199254741010"),
+            ("INCRBYFLOAT s nan", "ERR value is not a valid float"),
+            (
+                "INCRBYFLOAT s 1e309",
+                "ERR increment would produce NaN or Infinity",
+            ),
+            ("HINCRBYFLOAT h f inf", "ERR value is NaN or Infinity"),
+        ] {
+            assert_eq!(world.run(words), expected, "{words}");
+        }
+    }
 }

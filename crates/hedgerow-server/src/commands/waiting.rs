@@ -7,7 +7,7 @@ use crate::store::{Answer, Stop};
 /// Seconds to wait, 0 for ever.
 pub(super) fn timeout(argument: &[u8]) -> Answer<f64> {
     let wrong = || Stop::reply("ERR timeout is not a float or out of range");
-    let seconds = number::parse_float(argument).ok_or_else(wrong)?;
+    let seconds = number::parse_any_float(argument).ok_or_else(wrong)?;
     if seconds < 0.0 {
         return Err(Stop::reply("ERR timeout is negative"));
     }

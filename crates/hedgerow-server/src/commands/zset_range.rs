@@ -103,7 +103,8 @@ impl Range {
                 None => (argument, false),
             };
             let wrong = || Stop::reply("ERR min or max is not a float");
-            let score = number::parse_float(number).ok_or_else(wrong)?;
+            // A bound may be out of the range of scores.
+            let score = number::parse_any_float(number).ok_or_else(wrong)?;
             Ok::<_, Stop>((ordered(score), is_excluded))
         };
         let ((from, is_from_excluded), (to, is_to_excluded)) = (bound(min)?, bound(max)?);

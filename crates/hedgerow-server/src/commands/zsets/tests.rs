@@ -180,3 +180,25 @@ fn drawing_few_members_walks_over_few() {
     let walked = world.db.stats().nexts - before;
     assert!(walked < 4_000, "expected few entries, found {walked}");
 }
+
+#[test]
+fn scores_out_of_range_are_refused() {
+    let world = World::new();
+    let (score, weight) = (
+        "ERR value is not a valid float",
+        "ERR weight value is not a float",
+    );
+    for (words, expected) in [
+        ("ZADD z 1e309 a", score),
+        ("ZADD z 1e-400 a", score),
+        ("ZADD z 0x1p3 e -0x10 f -inf i", "3"),
+        ("ZINCRBY z 1e309 e", score),
+        ("ZUNION 1 z WEIGHTS 1e309", weight),
+        ("ZRANGE z 0 -1 WITHSCORES", "i -inf f -16 e 8"),
+        // Bounds may be.
+        ("ZCOUNT z -1e309 1e309", "3"),
+        ("ZCOUNT z 1e-400 9", "1"),
+    ] {
+        assert_eq!(world.run(words), expected, "{words}");
+    }
+}
