@@ -95,6 +95,8 @@ impl<'a> SortOptions<'a> {
         if self.by_text {
             return Ok((0.0, text));
         }
+        // An empty text counts as 0, as one that is not there.
+        let text = text.filter(|it| !it.is_empty());
         let number = text.map_or(Some(0.0), |it| number::parse_float(&it));
         let not_a_number = || Stop::reply("ERR One or more scores can't be converted into double");
         // -0 is equal to 0.
@@ -179,14 +181,18 @@ fn items(
 
 type Elements = Box<dyn Iterator<Item = Answer<Vec<u8>>>>;
 
-/// The elements of a list, set or sorted set. The last may be reversed.
+/// The elements of a list, set or sorted set. Those of a set cannot be reversed.
 fn walk(txn: &mut Txn<'_>, meta: &Meta, reversed: bool) -> Answer<Elements> {
     let (db, all) = (txn.db, elements(meta.version));
     let of_score = |item: Answer<(Slice, Slice)>| Ok(item?.0[16..].to_vec());
     Ok(match meta.kind {
         Kind::List => {
             let found = lists::walk(txn, meta, 0..meta.count)?;
-            Box::new(found.map(|item| Ok(item?.to_vec())))
+            let found = found.map(|item| Ok(item?.to_vec()));
+            match reversed {
+                false => Box::new(found),
+                true => Box::new(found.rev()),
+            }
         }
         Kind::Set => Box::new(sets::walk(txn, meta)?),
         Kind::SortedSet => {
@@ -267,6 +273,7 @@ mod tests {
             "MSET w_a 0 w_b -0 w_c -1",
             "SADD s a b c",
             "ZADD z 1 c 2 b 3 a",
+            "RPUSH numbers 2  1",
         ] {
             world.run(words);
         }
@@ -278,6 +285,9 @@ mod tests {
             ("SORT l BY none LIMIT 3 1", ""),
             ("SORT z BY none", "c b a"),
             ("SORT z BY none DESC LIMIT 0 1", "a"),
+            ("SORT l BY none DESC", "c a b"),
+            ("SORT l BY none DESC LIMIT 1 1", "a"),
+            ("SORT numbers", " 1 2"),
         ] {
             assert_eq!(world.run(words), expected, "{words}");
         }
@@ -285,6 +295,7 @@ mod tests {
             ("SORT s BY none STORE d", "a b c"),
             ("SORT s BY none DESC STORE d", "c b a"),
             ("SORT s BY none DESC LIMIT 1 1 STORE d", "b"),
+            ("SORT l BY none DESC STORE d", "c a b"),
         ] {
             world.run(words);
             assert_eq!(world.run("LRANGE d 0 -1"), expected, "{words}");

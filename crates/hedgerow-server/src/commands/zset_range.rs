@@ -263,7 +263,8 @@ impl RangeOptions {
 
     fn range(&self, first: &[u8], second: &[u8]) -> Answer<Range> {
         let is_by_rank = !self.by_score && !self.by_name;
-        if self.limit.is_some() && is_by_rank {
+        // Redis looks only at the number, which is -1 without LIMIT.
+        if self.limit.is_some_and(|it| it.1 != -1) && is_by_rank {
             return Err(Stop::reply(
                 "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or \
                  BYLEX",

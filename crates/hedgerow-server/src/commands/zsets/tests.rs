@@ -202,3 +202,21 @@ fn scores_out_of_range_are_refused() {
         assert_eq!(world.run(words), expected, "{words}");
     }
 }
+
+#[test]
+fn ranks_take_a_limit_that_leaves_out_nothing() {
+    let world = World::new();
+    let refused = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or \
+                   BYLEX";
+    for (words, expected) in [
+        ("ZADD z 1 a 2 b", "2"),
+        ("ZRANGE z 0 -1 LIMIT 0 -1", "a b"),
+        ("ZRANGE z 0 0 LIMIT 7 -1", "a"),
+        ("ZREVRANGE z 0 -1 LIMIT 1 -1", "b a"),
+        ("ZRANGESTORE d z 0 -1 LIMIT 1 -1", "2"),
+        ("ZRANGE z 0 -1 LIMIT 0 -2", refused),
+        ("ZRANGE z 0 -1 LIMIT 0 1", refused),
+    ] {
+        assert_eq!(world.run(words), expected, "{words}");
+    }
+}
