@@ -234,9 +234,12 @@ impl Field {
         }
     }
 
-    fn write(self, value: &mut Vec<u8>, place: u64, number: i64) {
-        let end = (place + u64::from(self.bits)).div_ceil(8) as usize;
-        value.resize(value.len().max(end), 0);
+    /// The bytes of a string in which the field is the last one.
+    fn end(self, place: u64) -> usize {
+        (place + u64::from(self.bits)).div_ceil(8) as usize
+    }
+
+    fn write(self, value: &mut [u8], place: u64, number: i64) {
         for it in 0..self.bits {
             let bit = (number >> (self.bits - 1 - it) & 1) as u8;
             set_bit(value, place + u64::from(it), bit);
@@ -268,7 +271,11 @@ pub(super) fn bitfield_ro(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     run_fields(txn, args, true)
 }
 
-fn run_fields(txn: &mut Txn<'_>, args: Args<'_>, read_only: bool) -> Answer<Reply> {
+/// A part of BITFIELD: its word, where its field is, its number, and what is done if that does not
+/// fit.
+type Step<'a> = (&'a [u8], Field, u64, i64, Overflow);
+
+fn field_steps<'a>(args: Args<'a>, read_only: bool) -> Answer<Vec<Step<'a>>> {
     let mut options = Options::new(&args[2..]);
     let mut overflow = Overflow::Wrap;
     let mut steps = Vec::new();
@@ -301,9 +308,18 @@ fn run_fields(txn: &mut Txn<'_>, args: Args<'_>, read_only: bool) -> Answer<Repl
         }
         steps.push((word, field, place, number, overflow));
     }
+    Ok(steps)
+}
+
+fn run_fields(txn: &mut Txn<'_>, args: Args<'_>, read_only: bool) -> Answer<Reply> {
+    let steps = field_steps(args, read_only)?;
     let mut entry = string(txn, args[1])?;
     let mut value = bytes(&entry).to_vec();
-    let (mut replies, mut changes) = (Vec::new(), false);
+    // Redis makes room for all fields first, also for numbers that turn out not to fit.
+    let written = steps.iter().filter(|it| !is(it.0, "GET"));
+    let ends = written.map(|(_, field, place, ..)| field.end(*place));
+    value.resize(ends.fold(value.len(), usize::max), 0);
+    let mut replies = Vec::new();
     for (word, field, place, number, overflow) in steps {
         let old = field.read(&value, place);
         if is(word, "GET") {
@@ -311,10 +327,11 @@ fn run_fields(txn: &mut Txn<'_>, args: Args<'_>, read_only: bool) -> Answer<Repl
             continue;
         }
         let wanted = match is(word, "SET") {
+            // A negative number is a large one for a field that has no sign.
+            true if !field.is_signed => i128::from(number as u64),
             true => i128::from(number),
             false => i128::from(old) + i128::from(number),
         };
-        changes = true;
         let Some(new) = field.fit(wanted, overflow) else {
             replies.push(Reply::Null);
             continue;
@@ -322,8 +339,40 @@ fn run_fields(txn: &mut Txn<'_>, args: Args<'_>, read_only: bool) -> Answer<Repl
         field.write(&mut value, place, new);
         replies.push(Reply::Integer(if is(word, "SET") { old } else { new }));
     }
-    if changes && value != bytes(&entry) {
+    if value != bytes(&entry) {
         store(txn, &mut entry, value, "setbit")?;
     }
     Ok(Reply::Array(replies))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::world::World;
+
+    #[test]
+    fn negative_numbers_are_large_ones_for_fields_without_a_sign() {
+        let world = World::new();
+        for (words, expected) in [
+            ("BITFIELD s OVERFLOW SAT SET u8 0 -1 GET u8 0", "0 255"),
+            ("BITFIELD w SET u8 0 -2 GET u8 0", "0 254"),
+            ("BITFIELD i OVERFLOW SAT SET i8 0 -200 GET i8 0", "0 -128"),
+            ("BITFIELD d OVERFLOW SAT INCRBY u8 0 -1", "0"),
+            ("BITFIELD f OVERFLOW FAIL SET u8 0 -1", "nil"),
+        ] {
+            assert_eq!(world.run(words), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_has_its_place() {
+        let world = World::new();
+        for (words, expected) in [
+            ("BITFIELD q OVERFLOW FAIL INCRBY u8 8 -1", "nil"),
+            ("STRLEN q", "2"),
+            ("BITFIELD none GET u8 8", "0"),
+            ("EXISTS none", "0"),
+        ] {
+            assert_eq!(world.run(words), expected, "{words}");
+        }
+    }
 }
