@@ -116,7 +116,8 @@ pub(super) fn xclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
                 Pending {
                     id,
                     delivered: now,
-                    deliveries: 0,
+                    // As if it had been delivered before.
+                    deliveries: 1,
                     consumer: consumer.name.clone(),
                 }
             }
@@ -230,4 +231,24 @@ pub(super) fn xautoclaim(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         Reply::Array(replies),
         Reply::Array(gone),
     ]))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::commands::world::World;
+
+    #[test]
+    fn what_is_claimed_by_force_counts_as_delivered() {
+        let world = World::new();
+        for (words, expected) in [
+            ("XADD s 1-1 f v", "1-1"),
+            ("XADD s 2-1 f v", "2-1"),
+            ("XGROUP CREATE s g 0", "+OK"),
+            ("XCLAIM s g c 0 1-1 FORCE", "1-1 f v"),
+            ("XCLAIM s g c 0 2-1 FORCE JUSTID", "2-1"),
+            ("XPENDING s g - + 9", "1-1 c 0 2 2-1 c 0 1"),
+        ] {
+            assert_eq!(world.run(words), expected, "{words}");
+        }
+    }
 }

@@ -54,6 +54,10 @@ fn invalid_id() -> Stop {
 /// An id; `number` is used if only the time is given.
 pub(super) fn parse_id(text: &[u8], number: u64) -> Answer<Id> {
     let digits = |text: &[u8]| -> Option<u64> {
+        // Redis reads as C does, which takes blanks and a sign in front.
+        let is_blank = |it: &u8| it.is_ascii_whitespace() || *it == b'\x0b';
+        let blanks = text.iter().take_while(|it| is_blank(it)).count();
+        let text = text[blanks..].strip_prefix(b"+").unwrap_or(&text[blanks..]);
         let is_digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
         let text = std::str::from_utf8(text).ok().filter(|_| is_digits)?;
         text.parse().ok()
@@ -477,3 +481,6 @@ pub(super) fn xsetid(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     txn.event(&entry, b't', "xsetid");
     Ok(Reply::OK)
 }
+
+#[cfg(test)]
+mod tests;
