@@ -5,8 +5,8 @@
 //! index, and the cached part of its data. The cost of an operation and the memory are sums over
 //! levels. So the best tree within a memory budget is found exactly, in milliseconds ([`advise`]),
 //! and any other tree can be priced ([`TreeModel::predict`]). The model contains Monkey's and
-//! Autumn's filter allocation, Dostoevsky's fluid trees, SlimDB's choice of a design per level and the
-//! caching of small levels: no named policy is cheaper in it than the result of the search.
+//! Autumn's filter allocation, Dostoevsky's fluid trees, SlimDB's choice of a design per level and
+//! the caching of small levels: no named policy is cheaper in it than the result of the search.
 //!
 //! The model ignores skewed keys, compression, tombstones, queues and stalls, and tails of latency.
 //! Levels are full, and keys uniform. Trust its ranking more than its microseconds.
