@@ -67,15 +67,17 @@ impl Named {
             None => self.command.subcommands(),
             Some(_) => &[],
         };
-        words.iter().map(move |word| Named {
-            subcommand: Some(*word),
+        words.iter().map(move |row| Named {
+            subcommand: Some(row.name),
             ..self
         })
     }
 
-    /// The number of words. The table does not know that of subcommands: two at least.
+    /// The number of words.
     fn arity(self) -> i32 {
-        self.subcommand.map_or(self.command.arity, |_| -2)
+        let mut rows = self.command.subcommands().iter();
+        let row = rows.find(|it| self.subcommand == Some(it.name));
+        row.map_or(self.command.arity, |it| it.arity)
     }
 
     fn keys(self) -> Keys {

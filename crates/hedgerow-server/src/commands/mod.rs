@@ -37,6 +37,7 @@ mod stream_reads;
 mod stream_values;
 mod streams;
 mod strings;
+mod subcommands;
 mod table;
 mod waiting;
 mod zset_ends;
@@ -74,6 +75,9 @@ pub(crate) use keys::expire_due;
 pub(crate) use lookup::{find, find_again, index_of};
 pub(crate) use passwords::without_passwords;
 pub(crate) use status::refusal;
+pub(crate) use subcommands::{
+    Subcommand, check_subcommand, full_name, full_names, subcommand, wrong_subcommand,
+};
 pub(crate) use table::COMMANDS;
 pub(crate) use waiting::seconds_to_wait;
 
@@ -169,12 +173,7 @@ impl Command {
     }
 
     pub(crate) fn takes(&self, count: usize) -> bool {
-        let least = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 {
-            count >= least
-        } else {
-            count == least
-        }
+        takes(self.arity, count)
     }
 
     /// The first argument says what it does.
@@ -188,9 +187,8 @@ impl Command {
         self.has(READS_ENTRY) && (self.keys == Keys::ONE || args.len() == 2)
     }
 
-    pub(crate) fn subcommands(&self) -> &'static [&'static str] {
-        let named = SUBCOMMANDS.iter().find(|it| it.0 == self.name);
-        named.map_or(&[], |it| it.1)
+    pub(crate) fn subcommands(&self) -> &'static [Subcommand] {
+        subcommands::of(self.name)
     }
 
     /// Returns true if scripts may call it.
@@ -214,157 +212,14 @@ impl Command {
     }
 }
 
-/// The subcommands of the commands that have some.
-const SUBCOMMANDS: &[(&str, &[&str])] = &[
-    (
-        "acl",
-        &[
-            "cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log",
-            "save", "setuser", "users", "whoami",
-        ],
-    ),
-    (
-        "client",
-        &[
-            "caching",
-            "getname",
-            "getredir",
-            "help",
-            "id",
-            "info",
-            "kill",
-            "list",
-            "no-evict",
-            "no-touch",
-            "pause",
-            "reply",
-            "setinfo",
-            "setname",
-            "tracking",
-            "trackinginfo",
-            "unblock",
-            "unpause",
-        ],
-    ),
-    (
-        "cluster",
-        &[
-            "countkeysinslot",
-            "getkeysinslot",
-            "help",
-            "info",
-            "keyslot",
-            "load",
-            "myid",
-            "nodes",
-            "replicas",
-            "shards",
-            "slaves",
-            "slots",
-        ],
-    ),
-    (
-        "command",
-        &[
-            "count",
-            "docs",
-            "getkeys",
-            "getkeysandflags",
-            "help",
-            "info",
-            "list",
-        ],
-    ),
-    ("config", &["get", "help", "resetstat", "rewrite", "set"]),
-    (
-        "function",
-        &[
-            "delete", "dump", "flush", "help", "kill", "list", "load", "restore", "stats",
-        ],
-    ),
-    (
-        "latency",
-        &[
-            "doctor",
-            "graph",
-            "help",
-            "histogram",
-            "history",
-            "latest",
-            "reset",
-        ],
-    ),
-    (
-        "memory",
-        &["doctor", "help", "malloc-stats", "purge", "stats", "usage"],
-    ),
-    (
-        "object",
-        &["encoding", "freq", "help", "idletime", "refcount"],
-    ),
-    (
-        "pubsub",
-        &[
-            "channels",
-            "help",
-            "numpat",
-            "numsub",
-            "shardchannels",
-            "shardnumsub",
-        ],
-    ),
-    ("script", &["exists", "flush", "help", "kill", "load"]),
-    ("slowlog", &["get", "help", "len", "reset"]),
-    (
-        "xgroup",
-        &[
-            "create",
-            "createconsumer",
-            "delconsumer",
-            "destroy",
-            "help",
-            "setid",
-        ],
-    ),
-    ("xinfo", &["consumers", "groups", "help", "stream"]),
-];
-
-/// The subcommand that a call names, if the command has it.
-pub(crate) fn subcommand(command: &Command, args: Args<'_>) -> Option<&'static str> {
-    let (word, known) = (args.get(1)?, command.subcommands());
-    known.iter().find(|it| arguments::is(word, it)).copied()
-}
-
-/// The name of the command of a call, with its subcommand.
-pub(crate) fn full_name(command: &Command, args: Args<'_>) -> String {
-    match subcommand(command, args) {
-        Some(word) => format!("{}|{word}", command.name),
-        None => command.name.to_owned(),
+/// Returns true if an arity allows a number of arguments.
+fn takes(arity: i32, count: usize) -> bool {
+    let least = arity.unsigned_abs() as usize;
+    if arity < 0 {
+        count >= least
+    } else {
+        count == least
     }
-}
-
-/// The name of a command, and those of its subcommands.
-pub(crate) fn full_names(command: &'static Command) -> impl Iterator<Item = String> {
-    let full = |word: &&str| format!("{}|{word}", command.name);
-    std::iter::once(command.name.to_owned()).chain(command.subcommands().iter().map(full))
-}
-
-/// The error for a subcommand that is not there, or has other arguments.
-pub(crate) fn wrong_subcommand(args: Args<'_>) -> String {
-    let lower = |word: &[u8]| String::from_utf8_lossy(word).to_lowercase();
-    let (name, word) = (lower(args[0]), lower(args[1]));
-    let known = SUBCOMMANDS
-        .iter()
-        .find(|it| it.0 == name)
-        .map_or(&[][..], |it| it.1);
-    if known.contains(&word.as_str()) {
-        return format!("ERR wrong number of arguments for '{name}|{word}' command");
-    }
-    let help = name.to_uppercase();
-    format!(
-        "ERR unknown subcommand '{}'. Try {help} HELP.",
-        String::from_utf8_lossy(args[1])
-    )
 }
 
 /// The places of the keys in a command.

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 
 use super::Connection;
 use crate::client::lock;
-use crate::commands::{ADMIN, Args, Command, NO_AUTH, NO_MULTI, PUBSUB, find_again, index_of};
+use crate::commands::{
+    ADMIN, Args, Command, NO_AUTH, NO_MULTI, PUBSUB, check_subcommand, find_again, index_of,
+};
 use crate::resp::{Reply, error};
 use crate::session::Session;
 
@@ -70,6 +72,7 @@ fn check(session: &mut Session, command: &Command, args: Args<'_>) -> Result<(),
             command.name
         )));
     }
+    check_subcommand(command, args).map_err(error)?;
     if !session.is_authenticated && !command.has(NO_AUTH) {
         return Err(error("NOAUTH Authentication required."));
     }

@@ -195,3 +195,38 @@ fn a_transaction_that_flushes_is_one_for_others() {
     });
     served.end();
 }
+
+/// A call that cannot be right discards the transaction when it is queued: nothing of it is done.
+#[test]
+fn a_wrong_subcommand_is_not_queued() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let few = |name: &str| format!("-ERR wrong number of arguments for '{name}' command");
+    let unknown =
+        |word: &str, name: &str| format!("-ERR unknown subcommand '{word}'. Try {name} HELP.");
+    for (call, text) in [
+        ("XGROUP NOSUCH", unknown("NOSUCH", "XGROUP")),
+        ("XGROUP DESTROY x1", few("xgroup|destroy")),
+        ("CLIENT nosuch", unknown("nosuch", "CLIENT")),
+        ("CONFIG GET", few("config|get")),
+        ("OBJECT ENCODING", few("object|encoding")),
+        ("CLUSTER nosuch", unknown("nosuch", "CLUSTER")),
+        ("ACL HELP me", few("acl|help")),
+    ] {
+        assert_eq!(client.call(call).to_string(), text);
+        client.call("MULTI");
+        assert_eq!(client.call(call).to_string(), text);
+        assert_eq!(client.call("SET a 1"), Value::status("QUEUED"));
+        assert_eq!(
+            client.call("EXEC").to_string(),
+            "-EXECABORT Transaction discarded because of previous errors."
+        );
+        assert_eq!(client.call("EXISTS a"), int(0), "{call}");
+    }
+    // What is refused with a reason is known.
+    client.call("MULTI");
+    assert_eq!(client.call("CONFIG REWRITE"), Value::status("QUEUED"));
+    assert_eq!(client.call("CLUSTER MEET"), Value::status("QUEUED"));
+    served.end();
+}
