@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 
 pub(crate) use announce::Served;
 use hedgerow::Keyspace;
+pub(crate) use notes::note_lookups;
 use tokio::sync::Semaphore;
 use turns::{back_off, takes_all};
 
 use crate::client::{Client, lock};
 use crate::clock;
-use crate::commands::{Args, Command, READ, Run, WRITE};
+use crate::commands::{Args, Command, Run, WRITE};
 use crate::connection::REPLY_BYTES_MAX;
 use crate::pubsub::Kind;
 use crate::resp::Reply;
@@ -316,8 +317,10 @@ impl Server {
         txn.rules = caller.client.and_then(|it| lock(&it.user).limits());
         let is_shared = caller.atomic.is_some();
         txn.room = Room::behind(self.buffers.bytes_max(), caller.replied, is_shared);
-        (txn.cluster, txn.tells_events) =
-            (self.cluster.as_deref(), !self.config.events().is_empty());
+        let events = self.config.events();
+        (txn.cluster, txn.tells_events) = (self.cluster.as_deref(), !events.is_empty());
+        // Whoever waits was told when it began to.
+        txn.misses.are_told = events.contains(&b'm') && !caller.is_waiting;
         txn.is_followed = self.replication.is_followed();
         txn.shows_calls = self.clients.monitors.load(Ordering::Relaxed) > 0;
     }
@@ -373,7 +376,7 @@ impl Server {
             let ended = clock::now();
             took.push(ended - began);
             began = ended;
-            txn.count_lookups(call.command.has(READ));
+            note_lookups(txn, call.command, call.args);
             reply_bytes += reply.bytes();
             replies.push(reply);
         }

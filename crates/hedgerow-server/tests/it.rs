@@ -4,6 +4,7 @@
 mod answers;
 mod channels;
 mod client;
+mod events;
 mod fields;
 mod kill;
 mod linearizable;

@@ -417,7 +417,8 @@ fn event_classes(text: &str) -> Option<Vec<u8>> {
 
 fn event_text(classes: &[u8]) -> String {
     let all = b"g$lshzxetd".iter().all(|it| classes.contains(it));
-    let order: &[u8] = if all { b"AKEmn" } else { b"g$lshzxetdKEmn" };
+    // As in Redis, where `n` is not told beside `A`.
+    let order: &[u8] = if all { b"AKEm" } else { b"g$lshzxetdnKEm" };
     let has = |it: &&u8| **it == b'A' || classes.contains(it);
     order.iter().filter(has).map(|it| char::from(*it)).collect()
 }

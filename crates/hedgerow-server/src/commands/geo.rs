@@ -68,6 +68,8 @@ struct Search<'a> {
     count: usize,
     any: bool,
     target: Option<&'a [u8]>,
+    /// The event of a search that stores.
+    event: &'static str,
     stores_distance: bool,
 }
 
@@ -85,6 +87,7 @@ impl<'a> Search<'a> {
             count: usize::MAX,
             any: false,
             target: None,
+            event: "geosearchstore",
             stores_distance: false,
         }
     }
@@ -198,12 +201,7 @@ impl<'a> Search<'a> {
                     (it.member, score)
                 })
                 .collect();
-            let event = if self.from_place.is_some() {
-                "georadiusstore"
-            } else {
-                "geosearchstore"
-            };
-            return store(txn, target, &members, event);
+            return store(txn, target, &members, self.event);
         }
         Ok(Reply::Array(
             found.into_iter().map(|it| self.reply(it)).collect(),
@@ -347,6 +345,7 @@ pub(super) fn geohash(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 pub(super) fn georadius(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let command = String::from_utf8_lossy(args[0]).to_lowercase();
     let mut search = Search::new();
+    search.event = "georadiusstore";
     let by_member = command.starts_with("georadiusbymember");
     let at = match by_member {
         true => {

@@ -59,11 +59,19 @@ fn rename_to(txn: &mut Txn<'_>, args: Args<'_>, replaces: bool) -> Answer<bool> 
     let Some(meta) = txn.detach(&mut from)? else {
         return Ok(false);
     };
+    store_anew(txn, &mut to, meta)?;
     txn.event(&from, b'g', "rename_from");
-    txn.store(&mut to, meta)?;
     txn.event(&to, b'g', "rename_to");
     txn.ready(&to);
     Ok(true)
+}
+
+/// Stores the entry of a key that is a new one for those who listen, also if it was there.
+fn store_anew(txn: &mut Txn<'_>, to: &mut Entry, meta: Meta) -> Answer<()> {
+    if to.exists() {
+        txn.event(to, b'n', "new");
+    }
+    txn.store(to, meta)
 }
 
 fn database(argument: &[u8]) -> Answer<usize> {
@@ -103,7 +111,7 @@ fn copy_to(txn: &mut Txn<'_>, from: &Entry, to: &mut Entry) -> Answer<()> {
         return Ok(());
     };
     if !meta.is_collection() {
-        return txn.store(to, meta);
+        return store_anew(txn, to, meta);
     }
     let new = Meta {
         version: txn.new_collection(meta.kind)?.version,
@@ -123,7 +131,7 @@ fn copy_to(txn: &mut Txn<'_>, from: &Entry, to: &mut Entry) -> Answer<()> {
             txn.put(to.db, *space, &key, &value)?;
         }
     }
-    txn.store(to, new)?;
+    store_anew(txn, to, new)?;
     txn.ready(to);
     Ok(())
 }
@@ -142,18 +150,15 @@ pub(super) fn move_key(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         return Ok(Reply::Integer(0));
     }
     copy_to(txn, &from, &mut to)?;
+    txn.event(&from, b'g', "move_from");
     txn.event(&to, b'g', "move_to");
     txn.remove(&mut from)?;
-    txn.event(&from, b'g', "move_from");
     Ok(Reply::Integer(1))
 }
 
 /// SELECT inside of a transaction, and of a connection.
 pub(super) fn select(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
-    txn.db = match number::integer(args[1]) {
-        None => return Err(Stop::reply("ERR invalid DB index")),
-        Some(_) => database(args[1])?,
-    };
+    txn.db = database(args[1])?;
     Ok(Reply::OK)
 }
 

@@ -177,17 +177,18 @@ fn move_element(txn: &mut Txn<'_>, args: Args<'_>, from: End, to: End) -> Answer
     if args[1] == args[2] {
         push(txn, &mut meta, to, &value)?;
         txn.store(&mut source, meta)?;
-        txn.event(&source, b'l', pop_event(from));
         txn.event(&source, b'l', push_event(to));
+        txn.event(&source, b'l', pop_event(from));
         return Ok(Reply::Stored(value, 0));
     }
+    let mut target = list(txn, args[2])?;
+    let mut of_target = txn.collection(&target, Kind::List)?;
+    push(txn, &mut of_target, to, &value)?;
+    txn.store(&mut target, of_target)?;
+    // As in Redis: the element is there before it goes.
+    txn.event(&target, b'l', push_event(to));
     txn.event(&source, b'l', pop_event(from));
     txn.store_or_remove(&mut source, meta)?;
-    let mut target = list(txn, args[2])?;
-    let mut meta = txn.collection(&target, Kind::List)?;
-    push(txn, &mut meta, to, &value)?;
-    txn.store(&mut target, meta)?;
-    txn.event(&target, b'l', push_event(to));
     txn.ready(&target);
     Ok(Reply::Stored(value, 0))
 }

@@ -193,10 +193,25 @@ impl Command {
 
     /// Returns true if scripts may call it.
     pub(crate) fn is_for_scripts(&self) -> bool {
-        let waits = self.has(BLOCKING) && !["xread", "xreadgroup"].contains(&self.name);
+        // As in Redis: these are allowed there, and do not wait.
+        let waits =
+            self.has(BLOCKING) && !["xread", "xreadgroup", "blmpop", "bzmpop"].contains(&self.name);
         match self.run {
             Run::Data(_) => !self.has(NO_SCRIPT) && !waits,
             _ => ["ping", "echo", "time"].contains(&self.name),
+        }
+    }
+
+    /// Returns true if the keys that a call looks up and misses are told of as `keymiss`: it looks
+    /// them up to read them.
+    pub(crate) fn tells_misses(&self, args: Args<'_>) -> bool {
+        match self.name {
+            "getdel" | "getex" | "getset" | "pfcount" => true,
+            // They look at a key, and not for it.
+            "memory" | "object" => false,
+            // Those that may store, and do not.
+            _ if self.keys == Keys::AndStored => self.keys.of(args).len() == 1,
+            _ => self.has(READ) && !self.has(NO_SCRIPT),
         }
     }
 

@@ -11,6 +11,7 @@ use super::arguments::{integer, is};
 use super::{Args, BLOCKING, Command, READ, Run, WRITE, find, full_name};
 use crate::acl::Denied;
 use crate::clock;
+use crate::execute::note_lookups;
 use crate::resp::{Reply, error};
 use crate::scripting::{Ended, Host, Machine, Program, Scripts, Stopped, Watch};
 use crate::session::Session;
@@ -114,24 +115,29 @@ impl Calls<'_, '_> {
                 }
                 self.txn.effects.script_reads |= command.has(READ);
                 self.txn
-                    .nested(|txn| run(txn, args).inspect(|_| txn.count_lookups(command.has(READ))))
+                    .nested(|txn| run(txn, args).inspect(|_| note_lookups(txn, command, args)))
             }
-            Run::Session(_) => match command.name {
-                "ping" => Ok(match args.get(1) {
-                    None => Reply::Status("PONG"),
-                    Some(text) => Reply::bulk(text),
-                }),
-                "echo" => Ok(Reply::bulk(args[1])),
-                "time" => {
-                    let micros = clock::unix_micros();
-                    let parts = [micros / 1_000_000, micros % 1_000_000];
-                    Ok(Reply::bulks(parts.map(|it| it.to_string())))
-                }
-                _ => Err(refused()),
-            },
+            Run::Session(_) => of_session(command, args).ok_or_else(refused),
             _ => Err(refused()),
         }
     }
+}
+
+/// The reply of a command that is not about data, if scripts may call it.
+fn of_session(command: &Command, args: Args<'_>) -> Option<Reply> {
+    Some(match command.name {
+        "ping" => match args.get(1) {
+            None => Reply::Status("PONG"),
+            Some(text) => Reply::bulk(text),
+        },
+        "echo" => Reply::bulk(args[1]),
+        "time" => {
+            let micros = clock::unix_micros();
+            let parts = [micros / 1_000_000, micros % 1_000_000];
+            Reply::bulks(parts.map(|it| it.to_string()))
+        }
+        _ => return None,
+    })
 }
 
 /// The keys and the arguments behind their number.

@@ -60,32 +60,41 @@ struct SetOptions {
     returns_old: bool,
     keeps_expiry: bool,
     expires: u64,
+    /// The option that named the time: it may come again, and no other one.
+    unit: &'static str,
 }
 
 impl SetOptions {
     fn parse(txn: &Txn<'_>, rest: Args<'_>) -> Answer<SetOptions> {
         let (mut parsed, mut options) = (SetOptions::default(), Options::new(rest));
         while let Some(option) = options.next() {
-            let has_expiry = parsed.keeps_expiry || parsed.expires > 0;
             match option {
                 _ if is(option, "NX") && !parsed.only_old => parsed.only_new = true,
                 _ if is(option, "XX") && !parsed.only_new => parsed.only_old = true,
                 _ if is(option, "GET") => parsed.returns_old = true,
-                _ if is(option, "KEEPTTL") && !has_expiry => parsed.keeps_expiry = true,
-                _ if is_expiry(option) && !has_expiry => {
+                _ if is(option, "KEEPTTL") && parsed.unit.is_empty() => parsed.keeps_expiry = true,
+                _ => {
+                    let unit = unit_of(option).filter(|_| !parsed.keeps_expiry);
+                    parsed.unit = repeated(unit, parsed.unit)?;
                     parsed.expires = expiry(options.value()?, option, txn.now, "set")?;
                 }
-                _ => return Err(Stop::syntax()),
             }
         }
         Ok(parsed)
     }
 }
 
-fn is_expiry(option: &[u8]) -> bool {
-    ["EX", "PX", "EXAT", "PXAT"]
-        .iter()
-        .any(|word| is(option, word))
+/// The option, if it names a time of expiry.
+fn unit_of(option: &[u8]) -> Option<&'static str> {
+    let mut units = ["EX", "PX", "EXAT", "PXAT"].into_iter();
+    units.find(|word| is(option, word))
+}
+
+/// An option that may come again, and not beside another one of its kind; `before` is the one that
+/// was there, or empty.
+fn repeated(option: Option<&'static str>, before: &'static str) -> Answer<&'static str> {
+    let option = option.filter(|it| before.is_empty() || *it == before);
+    option.ok_or_else(Stop::syntax)
 }
 
 pub(super) fn set(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
@@ -106,11 +115,14 @@ pub(super) fn set(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     if refused {
         return Ok(old.unwrap_or(Reply::Null));
     }
-    let expires = match options.keeps_expiry {
-        true => entry.expires(),
-        false => options.expires,
-    };
-    set_to(txn, &mut entry, args[2], expires)?;
+    match options.keeps_expiry {
+        // The time is no news.
+        true => {
+            check_bytes(args[2].len())?;
+            store(txn, &mut entry, args[2].to_vec(), "set")?;
+        }
+        false => set_to(txn, &mut entry, args[2], options.expires)?,
+    }
     Ok(old.unwrap_or(Reply::OK))
 }
 
@@ -169,14 +181,14 @@ pub(super) fn getdel(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
 
 pub(super) fn getex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let mut options = Options::new(&args[2..]);
-    let expires = match options.next() {
-        None => None,
-        Some(option) if is(option, "PERSIST") => Some(None),
-        Some(option) if is_expiry(option) => Some(Some((options.value()?, option))),
-        Some(_) => return Err(Stop::syntax()),
-    };
-    if options.left() > 0 {
-        return Err(Stop::syntax());
+    let (mut expires, mut kind) = (None, "");
+    while let Some(option) = options.next() {
+        let persists = is(option, "PERSIST").then_some("PERSIST");
+        kind = repeated(persists.or_else(|| unit_of(option)), kind)?;
+        expires = Some(match persists {
+            Some(_) => None,
+            None => Some((options.value()?, option)),
+        });
     }
     let mut entry = string(txn, args[1])?;
     let old = reply(&entry);
@@ -187,7 +199,7 @@ pub(super) fn getex(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     let expires = expires.map_or(Ok(0), |(time, unit)| expiry(time, unit, txn.now, "getex"))?;
     if expires > 0 && expires <= txn.now {
         txn.del(&mut entry)?;
-    } else if expires != meta.expires {
+    } else if expires > 0 || meta.expires > 0 {
         txn.store(&mut entry, Meta { expires, ..meta })?;
         let name = if expires > 0 { "expire" } else { "persist" };
         txn.event(&entry, b'g', name);

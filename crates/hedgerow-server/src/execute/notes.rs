@@ -6,10 +6,18 @@ use std::time::Duration;
 use super::{Call, Caller, Outcome};
 use crate::acl::{Denied, Refusal};
 use crate::client::{Client, lock};
-use crate::commands::{FAST, NO_SCRIPT, READ};
+use crate::commands::{Args, Command, FAST, NO_SCRIPT, READ};
 use crate::resp::Reply;
 use crate::server::Server;
-use crate::store::Effects;
+use crate::store::{Effects, Txn};
+
+/// Counts the keys that a command has looked up, and tells of those that it has missed.
+pub(crate) fn note_lookups(txn: &mut Txn<'_>, command: &Command, args: Args<'_>) {
+    txn.count_lookups(command.has(READ));
+    if txn.misses.are_told && command.tells_misses(args) {
+        txn.tell_misses();
+    }
+}
 
 impl Server {
     /// Tells those whose own commands depend on it of a commit, while the keys are still held.
@@ -24,7 +32,7 @@ impl Server {
         }
         let touched = std::mem::take(&mut effects.touched);
         if touched.len() > 0 {
-            self.watches.touch(touched.iter());
+            self.watches.touch(touched.of_watchers());
             self.changes
                 .fetch_add(touched.len() as u64, Ordering::Relaxed);
         }

@@ -1,7 +1,11 @@
 //! The things to do when the writes of commands are committed.
 
+use super::entry::Entry;
+use super::room::BATCH_BYTES_MAX;
+use super::txn::Txn;
+use super::{Answer, Stop};
 use crate::acl::Denied;
-use crate::pubsub::Message;
+use crate::pubsub::{self, Message};
 
 /// A change that others may be told of.
 #[derive(Debug, Clone)]
@@ -17,14 +21,28 @@ pub(crate) struct Event {
 #[derive(Debug, Default)]
 pub(crate) struct TouchedKeys {
     bytes: Vec<u8>,
-    /// The database of each, and where it ends.
-    ends: Vec<(usize, usize)>,
+    ends: Vec<Touched>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+struct Touched {
+    db: u32,
+    /// It was removed behind its time of expiry. That is no change for those who watch it: for them
+    /// it has gone at that time.
+    had_expired: bool,
+    /// The place where its bytes end.
+    end: usize,
 }
 
 impl TouchedKeys {
-    pub(crate) fn push(&mut self, db: usize, key: &[u8]) {
+    pub(crate) fn push(&mut self, db: usize, key: &[u8], had_expired: bool) {
         self.bytes.extend_from_slice(key);
-        self.ends.push((db, self.bytes.len()));
+        self.ends.push(Touched {
+            db: db as u32,
+            had_expired,
+            end: self.bytes.len(),
+        });
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -33,14 +51,26 @@ impl TouchedKeys {
 
     fn truncate(&mut self, len: usize) {
         self.ends.truncate(len);
-        self.bytes
-            .truncate(self.ends.last().map_or(0, |(_, end)| *end));
+        self.bytes.truncate(self.ends.last().map_or(0, |it| it.end));
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        let begins = std::iter::once(0).chain(self.ends.iter().map(|(_, end)| *end));
+        self.all().map(|(_, db, key)| (db, key))
+    }
+
+    /// The keys that have changed for those who watch them.
+    pub(crate) fn of_watchers(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let changed = self.all().filter(|it| !it.0);
+        changed.map(|(_, db, key)| (db, key))
+    }
+
+    fn all(&self) -> impl Iterator<Item = (bool, usize, &[u8])> {
+        let begins = std::iter::once(0).chain(self.ends.iter().map(|it| it.end));
         let keys = begins.zip(&self.ends);
-        keys.map(|(begin, (db, end))| (*db, &self.bytes[begin..*end]))
+        keys.map(|(begin, it)| {
+            let key = &self.bytes[begin..it.end];
+            (it.had_expired, it.db as usize, key)
+        })
     }
 }
 
@@ -100,5 +130,71 @@ impl Effects {
         self.expired_fields += other.expired_fields;
         self.changed.append(&mut other.changed);
         self.flushed |= other.flushed;
+    }
+}
+
+impl Txn<'_> {
+    /// Notes that a key has changed.
+    pub(super) fn touch(&mut self, entry: &Entry) {
+        self.effects.touched.push(entry.db, entry.key(), false);
+    }
+
+    /// Notes that elements of a key have changed. Its entry has not. A replica finds a changed key
+    /// by its entry, so the entry is written while there are replicas.
+    pub(crate) fn touch_elements(&mut self, entry: &Entry) -> Answer<()> {
+        if self.is_followed
+            && let Some(meta) = entry.meta()
+        {
+            self.write_meta(entry, meta)?;
+        }
+        self.touch(entry);
+        Ok(())
+    }
+
+    /// Notes that a key may have something for those who wait.
+    pub(crate) fn ready(&mut self, entry: &Entry) {
+        let key = entry.key().to_vec();
+        self.effects.ready.push((entry.db, key));
+    }
+
+    pub(crate) fn notify(&mut self, db: usize, class: u8, name: &'static str, key: &[u8]) {
+        // Expired keys are counted, also if nobody listens.
+        if !self.tells_events && class != b'x' {
+            return;
+        }
+        let key = key.to_vec();
+        self.effects.events.push(Event {
+            db,
+            class,
+            name,
+            key,
+        });
+    }
+
+    /// Sends a message when the writes are committed. Returns how many listen now.
+    pub(crate) fn publish(
+        &mut self,
+        kind: pubsub::Kind,
+        channel: &[u8],
+        text: &[u8],
+    ) -> Answer<usize> {
+        self.message_bytes += channel.len() + text.len();
+        if self.message_bytes > BATCH_BYTES_MAX {
+            return Err(Stop::reply(format!(
+                "ERR the messages of one commit take more than {BATCH_BYTES_MAX} bytes"
+            )));
+        }
+        let (to, text) = (channel.to_vec(), text.to_vec());
+        self.effects.messages.push(Message {
+            kind,
+            channel: to,
+            text,
+        });
+        Ok(self.listeners.map_or(0, |count| count(kind, channel)))
+    }
+
+    /// Notes an event of an entry's key.
+    pub(crate) fn event(&mut self, entry: &Entry, class: u8, name: &'static str) {
+        self.notify(entry.db, class, name, entry.key());
     }
 }

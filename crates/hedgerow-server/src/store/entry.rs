@@ -75,6 +75,9 @@ impl Txn<'_> {
             expired,
         };
         self.looking_up[usize::from(!entry.exists())] += 1;
+        if !entry.exists() {
+            self.misses.note(db, key);
+        }
         Ok(entry)
     }
 
@@ -144,6 +147,14 @@ impl Txn<'_> {
         Ok(())
     }
 
+    /// Stores an entry whose value is the same for those who watch and track it: only what is known
+    /// of it is another.
+    pub(crate) fn store_facts(&mut self, entry: &mut Entry, meta: Meta) -> Answer<()> {
+        self.write_meta(entry, &meta)?;
+        entry.stored = Some(meta);
+        Ok(())
+    }
+
     /// Stores a collection, or removes its key if it is empty.
     pub(crate) fn store_or_remove(&mut self, entry: &mut Entry, meta: Meta) -> Answer<()> {
         if meta.count > 0 {
@@ -167,12 +178,15 @@ impl Txn<'_> {
             return Ok(false);
         }
         let existed = entry.exists();
+        let had_expired = entry.expired == Some(Expired::Key);
         self.end_old(entry, None)?;
         self.delete_meta(entry)?;
         self.sizes[entry.db] -= 1;
         entry.stored = None;
         entry.expired = None;
-        self.touch(entry);
+        self.effects
+            .touched
+            .push(entry.db, entry.key(), had_expired);
         Ok(existed)
     }
 

@@ -22,6 +22,7 @@ mod gate;
 mod groups;
 mod last;
 mod meta;
+mod misses;
 mod room;
 mod sizes;
 mod stop;

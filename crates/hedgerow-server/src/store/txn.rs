@@ -15,9 +15,9 @@ use arc_swap::Guard;
 use hedgerow::{Durability, IndexedBatch, Keyspace, MemoryAnswer, Savepoint, Slice};
 
 use super::databases::{self, Databases, Map, Space};
-use super::effects::{Effects, Event};
-use super::entry::Entry;
+use super::effects::Effects;
 use super::last::Last;
+use super::misses::Misses;
 use super::room::{BATCH_BYTES_MAX, Room};
 use super::sizes::Sizes;
 use super::stripes::Held;
@@ -27,7 +27,7 @@ use super::{Answer, Stop, together};
 use crate::acl::Rules;
 use crate::cluster::Cluster;
 use crate::lookups;
-use crate::pubsub::{self, Message};
+use crate::pubsub;
 
 /// The most elements that a command walks over in memory mode: a longer walk would keep its thread
 /// from others.
@@ -73,11 +73,12 @@ pub(crate) struct Txn<'a> {
     pub(crate) looked_up: lookups::Count,
     /// Those of the command that runs.
     pub(super) looking_up: lookups::Count,
+    pub(crate) misses: Misses,
     /// By how much the number of keys of each database changes.
     pub(super) sizes: [i64; databases::DATABASES],
     pub(crate) effects: Effects,
     /// The bytes of the messages among the effects.
-    message_bytes: usize,
+    pub(super) message_bytes: usize,
     begin: Option<Begin>,
     /// The collection that was named last.
     pub(super) last: Option<Arc<Last>>,
@@ -140,6 +141,7 @@ impl<'a> Txn<'a> {
             wanted: Vec::new(),
             looked_up: [0; 2],
             looking_up: [0; 2],
+            misses: Misses::default(),
             sizes: Default::default(),
             effects: Effects::default(),
             message_bytes: 0,
@@ -183,6 +185,7 @@ impl<'a> Txn<'a> {
     /// Begins a command, which can be undone.
     pub(crate) fn begin(&mut self) {
         self.looking_up = [0; 2];
+        self.misses.forget();
         if self.reads_once {
             self.has_read = false;
             // Others may have changed it.
@@ -409,72 +412,6 @@ impl<'a> Txn<'a> {
         let stored = stored.map(|stored| stored.as_bytes().try_into().map_err(|_| Stop::damaged()));
         let stored = stored.transpose()?.map_or(0, i64::from_le_bytes);
         Ok(stored + self.sizes[db])
-    }
-
-    // ---- effects ----
-
-    /// Notes that a key has changed.
-    pub(super) fn touch(&mut self, entry: &Entry) {
-        self.effects.touched.push(entry.db, entry.key());
-    }
-
-    /// Notes that elements of a key have changed. Its entry has not. A replica finds a changed key
-    /// by its entry, so the entry is written while there are replicas.
-    pub(crate) fn touch_elements(&mut self, entry: &Entry) -> Answer<()> {
-        if self.is_followed
-            && let Some(meta) = entry.meta()
-        {
-            self.write_meta(entry, meta)?;
-        }
-        self.touch(entry);
-        Ok(())
-    }
-
-    /// Notes that a key may have something for those who wait.
-    pub(crate) fn ready(&mut self, entry: &Entry) {
-        let key = entry.key().to_vec();
-        self.effects.ready.push((entry.db, key));
-    }
-
-    pub(crate) fn notify(&mut self, db: usize, class: u8, name: &'static str, key: &[u8]) {
-        // Expired keys are counted, also if nobody listens.
-        if !self.tells_events && class != b'x' {
-            return;
-        }
-        let key = key.to_vec();
-        self.effects.events.push(Event {
-            db,
-            class,
-            name,
-            key,
-        });
-    }
-
-    /// Sends a message when the writes are committed. Returns how many listen now.
-    pub(crate) fn publish(
-        &mut self,
-        kind: pubsub::Kind,
-        channel: &[u8],
-        text: &[u8],
-    ) -> Answer<usize> {
-        self.message_bytes += channel.len() + text.len();
-        if self.message_bytes > BATCH_BYTES_MAX {
-            return Err(Stop::reply(format!(
-                "ERR the messages of one commit take more than {BATCH_BYTES_MAX} bytes"
-            )));
-        }
-        let (to, text) = (channel.to_vec(), text.to_vec());
-        self.effects.messages.push(Message {
-            kind,
-            channel: to,
-            text,
-        });
-        Ok(self.listeners.map_or(0, |count| count(kind, channel)))
-    }
-
-    /// Notes an event of an entry's key.
-    pub(crate) fn event(&mut self, entry: &Entry, class: u8, name: &'static str) {
-        self.notify(entry.db, class, name, entry.key());
     }
 }
 

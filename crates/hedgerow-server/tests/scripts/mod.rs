@@ -274,3 +274,25 @@ fn values_are_packed_as_structs() {
     }
     served.end();
 }
+
+/// As in Redis, these two are allowed where nobody waits, and the older ones are not.
+#[test]
+fn a_script_takes_from_several_keys_and_does_not_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    client.call("RPUSH l a");
+    let take = "return redis.call('blmpop', 0, 2, 'none', 'l', 'LEFT')";
+    let taken = Value::Array(vec![bulk("l"), Value::bulks(["a"])]);
+    assert_eq!(client.call_words(&["EVAL", take, "0"]), taken);
+    assert_eq!(client.call_words(&["EVAL", take, "0"]), Value::Null);
+    let pop = "return redis.call('bzmpop', 0, 1, 'none', 'MIN')";
+    assert_eq!(client.call_words(&["EVAL", pop, "0"]), Value::Null);
+    let wait = "return redis.call('blpop', 'none', 0)";
+    let refused = client.call_words(&["EVAL", wait, "0"]).to_string();
+    assert!(
+        refused.contains("not allowed from script"),
+        "found {refused}"
+    );
+    served.end();
+}
