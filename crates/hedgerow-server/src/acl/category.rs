@@ -76,9 +76,11 @@ pub(crate) fn is_of(command: &Command, subcommand: Option<&[u8]>, category: &str
     let more = more.is_some_and(|(_, categories)| categories.contains(&category));
     let is_admin = command.has(ADMIN) && !named(FOR_ALL) || named(FOR_OPERATORS);
     let is_script = group == "scripting";
+    // It writes what it has counted, and nothing that anybody sees.
+    let counts = command.name == "pfcount";
     more || match category {
-        "read" => command.has(READ) && !is_script,
-        "write" => command.has(WRITE) && !is_script,
+        "read" => (command.has(READ) || counts) && !is_script,
+        "write" => command.has(WRITE) && !counts && !is_script,
         "admin" | "dangerous" => is_admin,
         "fast" => command.has(FAST),
         "slow" => !command.has(FAST),

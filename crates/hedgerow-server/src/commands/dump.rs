@@ -69,19 +69,21 @@ struct RestoreOptions {
 
 impl RestoreOptions {
     fn parse(rest: Args<'_>) -> Answer<RestoreOptions> {
-        let (mut replaces, mut is_absolute) = (false, false);
+        let (mut replaces, mut is_absolute, mut of_use) = (false, false, "");
         let mut options = Options::new(rest);
         while let Some(option) = options.next() {
             match option {
                 _ if is(option, "REPLACE") => replaces = true,
                 _ if is(option, "ABSTTL") => is_absolute = true,
                 // Times of use are not kept.
-                _ if is(option, "IDLETIME") => {
+                _ if is(option, "IDLETIME") && of_use != "FREQ" => {
+                    of_use = "IDLETIME";
                     if options.integer()? < 0 {
                         return Err(Stop::reply("ERR Invalid IDLETIME value, must be >= 0"));
                     }
                 }
-                _ if is(option, "FREQ") => {
+                _ if is(option, "FREQ") && of_use != "IDLETIME" => {
+                    of_use = "FREQ";
                     if !(0..=255).contains(&options.integer()?) {
                         let text = "ERR Invalid FREQ value, must be >= 0 and <= 255";
                         return Err(Stop::reply(text));

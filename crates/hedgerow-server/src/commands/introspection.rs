@@ -122,7 +122,7 @@ pub(super) fn command(_session: &mut Session, args: Args<'_>) -> Reply {
             [] => Reply::Array(COMMANDS.iter().map(Named::whole).map(facts).collect()),
             names => {
                 let found = names.iter().map(|name| Named::find(name));
-                Reply::Array(found.map(|it| it.map_or(Reply::NullArray, facts)).collect())
+                Reply::Array(found.map(|it| it.map_or(Reply::Null, facts)).collect())
             }
         },
         it if is(it, "DOCS") => {

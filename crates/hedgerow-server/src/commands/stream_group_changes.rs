@@ -9,8 +9,8 @@ use crate::store::{Answer, Entry, Id, Kind, Meta, Space, Stop, Txn};
 
 pub(super) fn xgroup(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     match (args[1], args.len()) {
-        (it, 5..) if is(it, "CREATE") => create(txn, args),
-        (it, 5..) if is(it, "SETID") => set_id(txn, args),
+        (it, 5..=8) if is(it, "CREATE") => create(txn, args),
+        (it, 5 | 7) if is(it, "SETID") => set_id(txn, args),
         (it, 4) if is(it, "DESTROY") => destroy(txn, args),
         (it, 5) if is(it, "CREATECONSUMER") => create_consumer(txn, args),
         (it, 5) if is(it, "DELCONSUMER") => delete_consumer(txn, args),
@@ -22,8 +22,16 @@ pub(super) fn xgroup(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
             "CREATECONSUMER <key> <group> <consumer>: adds a consumer.",
             "DELCONSUMER <key> <group> <consumer>: removes a consumer and what it has pending.",
         ])),
+        (it, 5..) if is(it, "CREATE") || is(it, "SETID") => Err(wrong_options(args)),
         _ => Err(Stop::reply(super::wrong_subcommand(args))),
     }
+}
+
+fn wrong_options(args: Args<'_>) -> Stop {
+    Stop::reply(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{}'. Try XGROUP HELP.",
+        String::from_utf8_lossy(args[1])
+    ))
 }
 
 /// The id from which on a group reads, and the options behind it.
@@ -39,7 +47,7 @@ fn begin(args: Args<'_>, meta: Option<&Meta>) -> Answer<(Id, u64, bool)> {
     while let Some(option) = options.next() {
         match option {
             _ if is(option, "MKSTREAM") && is(args[1], "CREATE") => makes = true,
-            _ if is(option, "ENTRIESREAD") => {
+            _ if is(option, "ENTRIESREAD") && options.left() > 0 => {
                 let number = options.integer()?;
                 if number < -1 {
                     return Err(Stop::reply(
@@ -48,7 +56,7 @@ fn begin(args: Args<'_>, meta: Option<&Meta>) -> Answer<(Id, u64, bool)> {
                 }
                 read = number as u64;
             }
-            _ => return Err(Stop::syntax()),
+            _ => return Err(wrong_options(args)),
         }
     }
     Ok((last, read, makes))
@@ -81,8 +89,8 @@ fn create(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
         read,
         pending: 0,
     };
+    // A group is no change of a stream that was there, for those who watch it.
     group.put(txn, &meta)?;
-    txn.touch_elements(&entry)?;
     txn.event(&entry, b't', "xgroup-create");
     Ok(Reply::OK)
 }

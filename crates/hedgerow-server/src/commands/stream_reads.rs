@@ -160,7 +160,12 @@ fn read_group(
         return Err(Stop::reply("UNBLOCKED the stream key no longer exists"));
     }
     let command = " in XREADGROUP with GROUP option";
-    let (entry, meta, group) = found(txn, name, group, command)?;
+    let (entry, meta, group) = found(txn, name, group, command).map_err(|stop| match stop {
+        Stop::Reply(_) if txn.is_waiting => {
+            Stop::reply("NOGROUP the consumer group this client was blocked on no longer exists")
+        }
+        stop => stop,
+    })?;
     let consumer = Consumer::seen(txn, &entry, (&meta, &group), consumer)?;
     match id == b">" {
         true => deliver_new(txn, &meta, (group, consumer), (count, no_ack, room)),

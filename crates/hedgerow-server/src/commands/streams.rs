@@ -477,7 +477,7 @@ pub(super) fn xsetid(txn: &mut Txn<'_>, args: Args<'_>) -> Answer<Reply> {
     if meta.count == 0 {
         meta.ends.first = last;
     }
-    txn.store(&mut entry, meta)?;
+    txn.store_facts(&mut entry, meta)?;
     txn.event(&entry, b't', "xsetid");
     Ok(Reply::OK)
 }

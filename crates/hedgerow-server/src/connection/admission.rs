@@ -40,7 +40,10 @@ impl Connection {
                 session.server.note_error(reply);
             }
         }
-        checked
+        checked.map_err(|reply| match args[0].eq_ignore_ascii_case(b"exec") {
+            true => abort(session, reply),
+            false => reply,
+        })
     }
 }
 
@@ -62,6 +65,18 @@ fn unknown(args: Args<'_>) -> Reply {
     error(format!(
         "ERR unknown command '{name}', with args beginning with: {begin}"
     ))
+}
+
+/// A refused EXEC ends the transaction: the client has no other answer of what became of it.
+fn abort(session: &mut Session, refused: Reply) -> Reply {
+    session.discard();
+    match refused {
+        Reply::Error(text) => error(format!(
+            "EXECABORT Transaction discarded because of: {}",
+            text.strip_prefix("ERR ").unwrap_or(&text)
+        )),
+        other => other,
+    }
 }
 
 /// Checks that a client may run a command now.

@@ -143,14 +143,14 @@ impl Connection {
                 received = &mut receiver => reply = Some(received.unwrap_or(Reply::Null)),
                 () = &mut ends => {
                     if waiter.give_up() {
-                        reply = Some(nothing(command));
+                        reply = Some(Reply::NullArray);
                     } else {
                         tokio::task::yield_now().await;
                     }
                 }
                 () = client.wake.notified() => {
                     self.output.append(&mut client.take_outbox());
-                    reply = self.woken(&waiter, command);
+                    reply = self.woken(&waiter);
                     if reply.is_none()
                         && let Err(error) = self.write(stream).await
                     {
@@ -174,7 +174,7 @@ impl Connection {
     }
 
     /// The reply to a client that another one has ended or unblocked.
-    fn woken(&mut self, waiter: &Waiter, command: &Command) -> Option<Reply> {
+    fn woken(&mut self, waiter: &Waiter) -> Option<Reply> {
         let client = &self.session.client;
         let unblocked = client.unblocked.load(Ordering::Acquire);
         if client.is_killed() && waiter.give_up() {
@@ -182,17 +182,9 @@ impl Connection {
             return Some(Reply::Several(Vec::new()));
         }
         (unblocked > 0 && waiter.give_up()).then(|| match unblocked {
-            1 => nothing(command),
+            1 => Reply::NullArray,
             _ => error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
         })
-    }
-}
-
-/// The reply when the time is over.
-fn nothing(command: &Command) -> Reply {
-    match command.name {
-        "blmove" | "brpoplpush" => Reply::Null,
-        _ => Reply::NullArray,
     }
 }
 

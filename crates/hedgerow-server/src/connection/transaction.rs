@@ -21,6 +21,14 @@ fn divides(command: &Command) -> bool {
     !command.is_data() && !["ping", "echo", "time"].contains(&command.name)
 }
 
+/// The reply of a command that would wait: nobody waits in a transaction.
+fn no_element(command: &Command) -> Reply {
+    match command.name {
+        "blmove" | "brpoplpush" => Reply::Null,
+        _ => Reply::NullArray,
+    }
+}
+
 impl Connection {
     pub(super) async fn exec(&mut self) -> Reply {
         let Some(queue) = self.session.queue.take() else {
@@ -141,7 +149,10 @@ impl Connection {
             replies.push(match (refused, &queued.command.run) {
                 (Some(refused), _) => refused,
                 (None, Run::Session(run)) => run(&mut self.session, args),
-                _ => of_data.next().unwrap_or(Reply::Null),
+                _ => match of_data.next() {
+                    Some(Reply::Wait) => no_element(queued.command),
+                    reply => reply.unwrap_or(Reply::Null),
+                },
             });
         }
         Ok(outcome.wrote)

@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use crate::number;
+
 /// The bytes of an inline command, or of a line with a length.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
@@ -210,10 +212,9 @@ impl Parser {
         let Some(line) = self.line(&bytes[self.at..], texts.endless)? else {
             return Ok(None);
         };
-        let number = std::str::from_utf8(&line[1..])
-            .ok()
-            .and_then(|text| text.parse::<i64>().ok())
-            .ok_or_else(|| ProtocolError(texts.invalid.to_owned()))?;
+        // Two parsers that read `01` or `+1` differently see different requests.
+        let number =
+            number::integer(&line[1..]).ok_or_else(|| ProtocolError(texts.invalid.to_owned()))?;
         self.at += line.len() + 2;
         let Ok(length) = usize::try_from(number) else {
             return Ok(Some(None));

@@ -51,6 +51,10 @@ fn a_request_in_pieces_is_the_same_request() {
 fn bytes_that_are_no_request_are_errors() {
     for (bytes, expected) in [
         (&b"*x\r\n"[..], "invalid multibulk length"),
+        (b"*01\r\n$4\r\nPING\r\n", "invalid multibulk length"),
+        (b"*+1\r\n$4\r\nPING\r\n", "invalid multibulk length"),
+        (b"*1\r\n$04\r\nPING\r\n", "invalid bulk length"),
+        (b"*1\r\n$-0\r\n\r\n", "invalid bulk length"),
         (b"*1\r\nGET\r\n", "expected '$', got 'G'"),
         (b"*1\r\n$-4\r\n", "invalid bulk length"),
         (b"*1\r\n$2000000\r\n", "invalid bulk length"),

@@ -546,7 +546,6 @@ fn messages_changes_and_waits_reach_the_clients_of_a_replica() {
     for (make, read, change) in [
         ("HSET hash f 1", "HGET hash f", "HSET hash f 2"),
         ("RPUSH list a", "LRANGE list 0 -1", "LSET list 0 b"),
-        ("XADD log 5-1 f v", "XLEN log", "XGROUP CREATE log g $"),
     ] {
         servers.call(0, make);
         servers.until_equal(0, 1);

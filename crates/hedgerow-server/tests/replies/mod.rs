@@ -4,10 +4,11 @@
 #[cfg(target_os = "linux")]
 mod memory;
 
+use std::io::{Read, Write};
 use std::ops::Range;
 
 use crate::Served;
-use crate::client::{Client, Value, bulk, int};
+use crate::client::{Client, Value, bulk, int, request};
 
 /// More than a reply may take with the least budget, which is 64 MiB.
 const VALUES: usize = 20;
@@ -336,6 +337,90 @@ fn a_small_result_of_large_collections_is_no_large_reply() {
     let expected = Value::Array(vec![Value::Array(vec![bulk("x"), of_stream])]);
     for call in ["XREAD COUNT 1 STREAMS x 0", "XREAD COUNT 2 STREAMS x 19"] {
         assert!(client.call(call) == expected, "{call}");
+    }
+    served.end();
+}
+
+/// The bytes of the reply to calls, which are as long as what is expected.
+fn raw(served: &Served, requests: &[u8], expected: &str) {
+    let mut stream = std::net::TcpStream::connect(served.address).unwrap();
+    stream.write_all(requests).unwrap();
+    let mut found = vec![0; expected.len()];
+    stream.read_exact(&mut found).unwrap();
+    assert_eq!(String::from_utf8_lossy(&found), expected);
+}
+
+/// There are two kinds of null in the second version of the protocol.
+#[test]
+fn nulls_are_of_the_kind_that_redis_sends() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    for (call, expected) in [
+        ("BLMOVE a b LEFT LEFT 0.01", "*-1\r\n"),
+        ("BRPOPLPUSH a b 0.01", "*-1\r\n"),
+        ("BLPOP a 0.01", "*-1\r\n"),
+        ("LMOVE a b LEFT LEFT", "$-1\r\n"),
+        ("COMMAND INFO nosuch", "*1\r\n$-1\r\n"),
+    ] {
+        raw(&served, &request(call), expected);
+    }
+    for (call, expected) in [
+        ("BLMOVE a b LEFT LEFT 0", "$-1\r\n"),
+        ("BRPOPLPUSH a b 0", "$-1\r\n"),
+        ("BLPOP a 0", "*-1\r\n"),
+        ("XREAD BLOCK 0 STREAMS a 0", "*-1\r\n"),
+    ] {
+        let calls = [request("MULTI"), request(call), request("EXEC")].concat();
+        let expected = format!("+OK\r\n+QUEUED\r\n*1\r\n{expected}");
+        raw(&served, &calls, &expected);
+    }
+    served.end();
+}
+
+/// The cases were tried with Redis 7.0.
+#[test]
+fn options_that_come_again_are_taken_where_redis_takes_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let xgroup = |word: &str| {
+        format!(
+            "-ERR unknown subcommand or wrong number of arguments for '{word}'. Try XGROUP HELP."
+        )
+    };
+    let (ok, syntax) = ("+OK", "-ERR syntax error");
+    let (create, setid) = (xgroup("CREATE"), xgroup("SETID"));
+    for (call, expected) in [
+        ("SET s v EX 100 EX 200", ok),
+        ("SET s v KEEPTTL KEEPTTL", ok),
+        ("SET s v EX 10 KEEPTTL", syntax),
+        ("SET s v KEEPTTL EX 10", syntax),
+        ("SET s v EX 10 PX 10000", syntax),
+        ("SET s v XX XX", ok),
+        ("TTL s", ":-1"),
+        ("GETEX s EX 100 EX 200", "v"),
+        ("TTL s", ":200"),
+        ("GETEX s EX 100 PX 1000", syntax),
+        ("GETEX s PERSIST EX 10", syntax),
+        ("GETEX s PERSIST PERSIST", "v"),
+        ("TTL s", ":-1"),
+        ("XADD x 1-1 a b", "1-1"),
+        ("XGROUP CREATE x g $ MKSTREAM MKSTREAM", ok),
+        ("XGROUP CREATE x g2 $ MKSTREAM ENTRIESREAD 1", ok),
+        ("XGROUP CREATE x g3 $ ENTRIESREAD 1 ENTRIESREAD 1", &create),
+        ("XGROUP CREATE x g3 $ ENTRIESREAD", &create),
+        ("XGROUP SETID x g $ ENTRIESREAD 1 ENTRIESREAD 1", &setid),
+        ("XGROUP SETID x g $ ENTRIESREAD 1", ok),
+        ("RESTORE k 0 v FREQ 1 IDLETIME 1", syntax),
+        ("RESTORE k 0 v IDLETIME 1 FREQ 1", syntax),
+        (
+            "RESTORE k 0 v FREQ 1 FREQ 1",
+            "-ERR DUMP payload version or checksum are wrong",
+        ),
+        ("SELECT abc", "-ERR value is not an integer or out of range"),
+        ("SELECT 99", "-ERR DB index is out of range"),
+    ] {
+        assert_eq!(client.call(call).to_string(), expected, "{call}");
     }
     served.end();
 }

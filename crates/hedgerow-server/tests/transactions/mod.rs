@@ -224,9 +224,83 @@ fn a_wrong_subcommand_is_not_queued() {
         );
         assert_eq!(client.call("EXISTS a"), int(0), "{call}");
     }
-    // What is refused with a reason is known.
+    // A subcommand that is refused with a reason is known.
     client.call("MULTI");
     assert_eq!(client.call("CONFIG REWRITE"), Value::status("QUEUED"));
     assert_eq!(client.call("CLUSTER MEET"), Value::status("QUEUED"));
+    served.end();
+}
+
+/// Redis ends the transaction, whatever is wrong with EXEC itself.
+#[test]
+fn a_refused_exec_discards_the_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    let text = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' \
+                command";
+    assert_eq!(client.call("EXEC b").to_string(), text);
+    client.call("MULTI");
+    client.call("SET k 1");
+    assert_eq!(client.call("EXEC b").to_string(), text);
+    assert_eq!(client.call("EXEC").to_string(), "-ERR EXEC without MULTI");
+    assert_eq!(client.call("EXISTS k"), int(0));
+    served.end();
+}
+
+/// A key that had expired when it was watched is not changed when it is removed.
+#[test]
+fn the_removal_of_an_expired_key_refuses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut one, mut other) = (served.client(), served.client());
+    let pong = Value::Array(vec![Value::status("PONG")]);
+    for (change, expected) in [("DEL k", &pong), ("SET k 1", &Value::Null)] {
+        // Else the key is removed before it is watched.
+        other.call("SET k v PX 200");
+        other.call("CLIENT PAUSE 60000 WRITE");
+        while one.call("EXISTS k") == int(1) {}
+        one.call("WATCH k");
+        other.call("CLIENT UNPAUSE");
+        other.call(change);
+        one.call("MULTI");
+        one.call("PING");
+        assert_eq!(&one.call("EXEC"), expected, "{change}");
+    }
+    // Its time is over while it is watched.
+    other.call("SET k v PX 100");
+    one.call("WATCH k");
+    while other.call("EXISTS k") == int(1) {}
+    one.call("MULTI");
+    one.call("PING");
+    assert_eq!(one.call("EXEC"), Value::Null);
+    served.end();
+}
+
+#[test]
+fn facts_about_a_stream_are_no_change_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut one, mut other) = (served.client(), served.client());
+    other.call("XADD x 1-1 a b");
+    let pong = Value::Array(vec![Value::status("PONG")]);
+    for (change, expected) in [
+        ("XGROUP CREATE x g $", &pong),
+        ("XSETID x 5-5", &pong),
+        ("XGROUP SETID x g 0", &pong),
+        ("XGROUP DESTROY x g", &pong),
+        ("XADD x 6-6 a b", &Value::Null),
+        ("XGROUP CREATE new g $ MKSTREAM", &Value::Null),
+    ] {
+        one.call("WATCH x new");
+        other.call(change);
+        one.call("MULTI");
+        one.call("PING");
+        assert_eq!(&one.call("EXEC"), expected, "{change}");
+    }
+    assert_eq!(
+        other.call("XADD x 5-6 a b").to_string(),
+        "-ERR The ID specified in XADD is equal or smaller than the target stream top item"
+    );
     served.end();
 }

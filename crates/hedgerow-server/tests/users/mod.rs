@@ -140,3 +140,21 @@ fn rules_count_when_a_command_runs() {
     }
     served.end();
 }
+
+/// PFCOUNT writes what it has counted, which nobody sees: it is a command that reads.
+#[test]
+fn who_may_read_may_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    client.call("PFADD p a b");
+    client.call("ACL SETUSER reader on nopass ~* +@read +auth");
+    client.call("ACL SETUSER writer on nopass ~* +@all -@read");
+    let mut reader = served.client();
+    reader.call("AUTH reader any");
+    assert_eq!(reader.call("PFCOUNT p"), int(2));
+    assert!(is_refused(&reader.call("PFADD p c")));
+    reader.call("AUTH writer any");
+    assert!(is_refused(&reader.call("PFCOUNT p")));
+    served.end();
+}
