@@ -198,6 +198,7 @@ impl Command {
             self.has(BLOCKING) && !["xread", "xreadgroup", "blmpop", "bzmpop"].contains(&self.name);
         match self.run {
             Run::Data(_) => !self.has(NO_SCRIPT) && !waits,
+            Run::Connection(Special::FlushDb | Special::FlushAll) => true,
             _ => ["ping", "echo", "time"].contains(&self.name),
         }
     }

@@ -4,18 +4,19 @@
 //! The keys that a caller names are locked. A script that touches another one is run again with all
 //! keys locked.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::arguments::{integer, is};
-use super::{Args, BLOCKING, Command, READ, Run, WRITE, find, full_name};
+use super::{Args, BLOCKING, Command, READ, Run, Special, WRITE, find, full_name};
 use crate::acl::Denied;
 use crate::clock;
 use crate::execute::note_lookups;
 use crate::resp::{Reply, error};
 use crate::scripting::{Ended, Host, Machine, Program, Scripts, Stopped, Watch};
 use crate::session::Session;
-use crate::store::{Answer, Mode, Room, Stop, Txn};
+use crate::store::{Answer, DATABASES, Mode, Room, Stop, Txn};
 
 /// The commands of a script, over its transaction.
 struct Calls<'a, 'b> {
@@ -118,8 +119,19 @@ impl Calls<'_, '_> {
                     .nested(|txn| run(txn, args).inspect(|_| note_lookups(txn, command, args)))
             }
             Run::Session(_) => of_session(command, args).ok_or_else(refused),
+            Run::Connection(Special::FlushDb) => self.flush(args, self.txn.db..self.txn.db + 1),
+            Run::Connection(Special::FlushAll) => self.flush(args, 0..DATABASES),
             _ => Err(refused()),
         }
+    }
+
+    fn flush(&mut self, args: Args<'_>, dbs: Range<usize>) -> Answer<Reply> {
+        let is_mode = |it: &&[u8]| is(it, "ASYNC") || is(it, "SYNC");
+        if args.len() > 2 || !args[1..].iter().all(is_mode) {
+            return Err(Stop::syntax());
+        }
+        self.txn.nested(|txn| txn.flush(dbs))?;
+        Ok(Reply::OK)
     }
 }
 

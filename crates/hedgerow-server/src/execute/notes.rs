@@ -10,6 +10,7 @@ use crate::commands::{Args, Command, FAST, NO_SCRIPT, READ};
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::store::{Effects, Txn};
+use crate::watches::borrowed;
 
 /// Counts the keys that a command has looked up, and tells of those that it has missed.
 pub(crate) fn note_lookups(txn: &mut Txn<'_>, command: &Command, args: Args<'_>) {
@@ -35,6 +36,15 @@ impl Server {
             self.watches.touch(touched.of_watchers());
             self.changes
                 .fetch_add(touched.len() as u64, Ordering::Relaxed);
+        }
+        let flushed = std::mem::take(&mut effects.flushed_dbs);
+        if !flushed.is_empty() {
+            // A look for those keys that were there could miss who begins to watch meanwhile: those
+            // who watch a key that was not there are marked, too.
+            self.watches
+                .touch(borrowed(&self.watches.keys_of(&flushed)));
+            effects.ready.extend(self.waiters.keys());
+            effects.flushed = true;
         }
         let client = caller.client;
         if !of_scripts.is_empty() && !effects.script_reads {

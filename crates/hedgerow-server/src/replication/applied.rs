@@ -114,6 +114,10 @@ impl<'a> Changed<'a> {
             CommitChange::DeleteRange { keyspace, from, .. } if keyspace == SERVER => {
                 self.libraries |= is_library(from);
             }
+            // A script has flushed the database.
+            CommitChange::DeleteRange { keyspace, .. } => {
+                self.map |= generation_of(keyspace).is_some_and(|it| it.0 == 'm');
+            }
             _ => {}
         }
     }

@@ -96,10 +96,12 @@ pub(crate) struct Effects {
     pub(crate) changed: Vec<(u64, Vec<u8>)>,
     /// All keys may have changed.
     pub(crate) flushed: bool,
+    /// The databases that a script has flushed.
+    pub(crate) flushed_dbs: Vec<usize>,
 }
 
 impl Effects {
-    pub(super) fn lengths(&self) -> [usize; 7] {
+    pub(super) fn lengths(&self) -> [usize; 8] {
         [
             self.touched.len(),
             self.ready.len(),
@@ -108,10 +110,11 @@ impl Effects {
             self.denied.len(),
             self.expired_fields,
             self.calls.len(),
+            self.flushed_dbs.len(),
         ]
     }
 
-    pub(super) fn truncate(&mut self, to: [usize; 7]) {
+    pub(super) fn truncate(&mut self, to: [usize; 8]) {
         self.touched.truncate(to[0]);
         self.ready.truncate(to[1]);
         self.events.truncate(to[2]);
@@ -119,6 +122,7 @@ impl Effects {
         self.denied.truncate(to[4]);
         self.expired_fields = to[5];
         self.calls.truncate(to[6]);
+        self.flushed_dbs.truncate(to[7]);
     }
 
     /// Adds those of another commit, whose keys were told of already.

@@ -103,6 +103,12 @@ impl Txn<'_> {
         self.last.take_if(is_of);
     }
 
+    /// Forgets the last collection if it is of this database, whose keys are all removed.
+    #[cfg(feature = "lua")]
+    pub(super) fn forget_last_of(&mut self, db: usize) {
+        self.last.take_if(|it| it.db == db);
+    }
+
     /// Writes the entry of the last collection to the batch and forgets it, unless it is there.
     pub(super) fn write_last(&mut self) -> Answer<()> {
         match self.last.take_if(|it| !it.is_written) {

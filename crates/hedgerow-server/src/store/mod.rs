@@ -17,6 +17,8 @@
 mod databases;
 mod effects;
 mod entry;
+#[cfg(feature = "lua")]
+mod flush;
 mod format;
 mod gate;
 mod groups;

@@ -51,7 +51,7 @@ pub(crate) type Wanted = (Keyspace, Vec<u8>);
 /// The place to which a command is undone.
 struct Begin {
     savepoint: Savepoint,
-    effects: [usize; 7],
+    effects: [usize; 8],
     sizes: [i64; databases::DATABASES],
     last: Option<Arc<Last>>,
     db: usize,
@@ -356,6 +356,14 @@ impl<'a> Txn<'a> {
     ) -> Answer<()> {
         let keyspace = databases::space_of(&self.map, db, space)?;
         self.batch.delete_range(keyspace, range)?;
+        Ok(())
+    }
+
+    /// Deletes all that is in a keyspace of a database.
+    #[cfg(feature = "lua")]
+    pub(super) fn delete_all(&mut self, db: usize, space: Space) -> Answer<()> {
+        let keyspace = databases::space_of(&self.map, db, space)?;
+        self.batch.delete_range::<&[u8]>(keyspace, ..)?;
         Ok(())
     }
 

@@ -563,6 +563,17 @@ fn messages_changes_and_waits_reach_the_clients_of_a_replica() {
     assert_eq!(servers.call(1, "EXEC"), Value::Null);
     servers.call(0, "FLUSHALL");
     assert_eq!(tracker.receive(), told(Value::Null));
+    if cfg!(feature = "lua") {
+        // The database is a new one.
+        servers.call(0, "MSET k 4 other 1");
+        assert_eq!(tracker.receive(), told(Value::Null));
+        servers.until_equal(0, 1);
+        assert_eq!(tracker.call("GET k"), bulk("4"));
+        servers.call(0, "EVAL redis.call('flushdb') 0");
+        assert_eq!(tracker.receive(), told(Value::Null));
+        servers.until_equal(0, 1);
+        assert_eq!(servers.call(1, "DBSIZE"), int(0));
+    }
     servers.end();
 }
 

@@ -1,7 +1,7 @@
 //! Scripts and functions among other clients.
 
 use crate::Served;
-use crate::client::{Value, bulk, int};
+use crate::client::{Client, Value, bulk, int};
 
 /// The script names no key, so nothing says beforehand what it has to hold.
 const ADD: &str = "for i = 1, 10 do redis.call('incrby', 'k' .. i % 3, 1) end";
@@ -294,5 +294,61 @@ fn a_script_takes_from_several_keys_and_does_not_wait() {
         refused.contains("not allowed from script"),
         "found {refused}"
     );
+    served.end();
+}
+
+/// A flush is a part of the script's commit: what is written behind it stays, and a script that is
+/// refused has flushed nothing.
+#[test]
+fn a_script_flushes() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut client, mut other) = (served.client(), served.client());
+    client.call("MSET a 1 b 2");
+    client.call("RPUSH l a b");
+    client.call("SET brief 1 EX 1000");
+    client.call("SELECT 1");
+    client.call("SET elsewhere 1");
+    client.call("SELECT 0");
+    other.call("WATCH a");
+    let script = "redis.call('rpush', 'l', 'c') redis.call('flushdb') \
+                  redis.call('rpush', 'l', 'new') redis.call('set', 'a', redis.call('dbsize')) \
+                  return {redis.call('get', 'b'), redis.call('lrange', 'l', 0, -1)}";
+    let list = Value::bulks(["new"]);
+    let found = client.call_words(&["EVAL", script, "1", "a"]);
+    assert_eq!(found, Value::Array(vec![Value::Null, list.clone()]));
+    other.call("MULTI");
+    other.call("PING");
+    assert_eq!(other.call("EXEC"), Value::Null);
+    let check = |client: &mut Client| {
+        assert_eq!(client.call("DBSIZE"), int(2));
+        assert_eq!(client.call("LRANGE l 0 -1"), list);
+        assert_eq!(client.call("MGET a brief"), {
+            Value::Array(vec![bulk("1"), Value::Null])
+        });
+        let Value::Array(scanned) = client.call("SCAN 0") else {
+            panic!("expected an array");
+        };
+        assert!(matches!(&scanned[1], Value::Array(keys) if keys.len() == 2));
+        client.call("SELECT 1");
+        assert_eq!(client.call("GET elsewhere"), bulk("1"));
+        client.call("SELECT 0");
+    };
+    check(&mut client);
+    let read_only = client.call_words(&["EVAL_RO", "redis.call('flushall')", "0"]);
+    assert!(matches!(read_only, Value::Error(_)), "{read_only}");
+    let wrong = "return redis.call('flushall', 'NOW')";
+    let wrong = client.call_words(&["EVAL", wrong, "0"]).to_string();
+    assert!(wrong.starts_with("-ERR syntax error"), "{wrong}");
+    served.end();
+    let served = Served::begin(dir.path());
+    let mut client = served.client();
+    check(&mut client);
+    let ok = Value::status("OK");
+    let all = "return redis.call('flushall', 'ASYNC')";
+    assert_eq!(client.call_words(&["EVAL", all, "0"]), ok);
+    assert_eq!(client.call("EXISTS a l"), int(0));
+    client.call("SELECT 1");
+    assert_eq!(client.call("DBSIZE"), int(0));
     served.end();
 }
