@@ -172,7 +172,7 @@ impl Server {
                 Mode::Memory => None,
             };
             let next = match turns {
-                Some(turns) => in_turn(turns, caller.excludes, attempt).await,
+                Some(turns) => in_turn(turns, caller.excludes || manner.closes, attempt).await,
                 None => attempt(),
             };
             if outcome.replies.len() > before && !matches!(next, Next::Done) {
@@ -449,11 +449,11 @@ fn is_over(replies: &[Reply], count: usize, caller: Caller<'_>) -> bool {
     replies.len() == count || caller.atomic.is_none() && bytes() > REPLY_BYTES_MAX
 }
 
-/// Runs an attempt where it may wait. Few do at once. Nothing is held while it waits for its turn,
-/// so whoever excludes all others, who is one, does not wait.
-async fn in_turn<T>(turns: &Semaphore, excludes: bool, attempt: impl FnOnce() -> T) -> T {
+/// Runs an attempt where it may wait. Few do at once. Nothing is held while it waits for its turn.
+/// So whoever excludes all others or keeps the gate closed, who is one each, does not wait.
+async fn in_turn<T>(turns: &Semaphore, is_alone: bool, attempt: impl FnOnce() -> T) -> T {
     // Nobody closes the semaphore.
-    let _turn = match excludes {
+    let _turn = match is_alone {
         true => None,
         false => turns.acquire().await.ok(),
     };

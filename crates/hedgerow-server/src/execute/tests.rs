@@ -187,6 +187,34 @@ fn one_attempt_of_each_client_passes_one_that_takes_all_keys() {
     });
 }
 
+/// A script may hold its key for minutes.
+#[test]
+fn a_stripe_that_is_held_for_long_keeps_others_out_of_no_other_one() {
+    let disk = SimStorage::new(5);
+    let runtime = runtime();
+    let server = {
+        let _entered = runtime.enter();
+        server_on(&disk)
+    };
+    runtime.block_on(async {
+        let of_key = Stripes::of(server.databases().hash(b"k"));
+        let held = server.stripes.try_hold(&mut vec![of_key ^ 1]).unwrap();
+        let walker = server.clone();
+        let walk = runtime.spawn(async move { walk_in_transaction(&walker).await });
+        for i in 0..3 {
+            while !server.stripes.gate.is_closed() {
+                tokio::task::yield_now().await;
+            }
+            // It waits behind the gate until that is opened.
+            let reply = run(&server, &[b"set", b"k", b"v"]).await;
+            assert_eq!(reply, "+OK\r\n", "{i}");
+            assert!(!walk.is_finished());
+        }
+        drop(held);
+        walk.await.unwrap();
+    });
+}
+
 /// The key of the newcomers is free.
 #[test]
 fn newcomers_come_behind_those_that_take_all_keys() {

@@ -11,6 +11,9 @@ use crate::store::{Databases, Turn};
 /// The time after which is tried again what somebody else is in the way of.
 const PAUSE: Duration = Duration::from_micros(100);
 
+/// The time for which the gate stays open for others while somebody holds a stripe for long.
+const OPEN: Duration = Duration::from_millis(500);
+
 /// The reason why a command may not change all keys now.
 enum Hindrance {
     /// Somebody holds a stripe.
@@ -36,7 +39,8 @@ pub(super) async fn back_off(tries: u32) {
 
 impl Server {
     /// Waits for the next attempt of a command that has found a stripe taken, or the gate closed.
-    /// Whoever takes all stripes keeps the gate closed until it has had them.
+    /// Whoever takes all stripes keeps the gate closed until it has had them, or others have waited
+    /// long enough.
     pub(super) async fn line_up<'a>(
         &'a self,
         turn: Option<Turn<'a>>,
@@ -44,12 +48,22 @@ impl Server {
         tries: u32,
     ) -> Option<Turn<'a>> {
         let gate = &self.stripes.gate;
-        let turn = match turn {
-            None if takes_all => return Some(gate.close().await),
-            None if gate.is_closed() => return Some(gate.pass().await),
-            turn => turn.filter(Turn::closes),
+        let Some(turn) = turn else {
+            if takes_all {
+                return Some(gate.close().await);
+            }
+            if gate.is_closed() {
+                return Some(gate.pass().await);
+            }
+            back_off(tries).await;
+            return None;
         };
-        back_off(tries).await;
+        let closes = turn.closes();
+        let turn = turn.after_attempt();
+        match turn.is_none() && closes {
+            true => tokio::time::sleep(OPEN).await,
+            false => back_off(tries).await,
+        }
         turn
     }
 

@@ -6,6 +6,9 @@
 //! the next one that does, so neither kind keeps the other out. Nobody in the line holds a stripe,
 //! and nobody waits there for one that has a turn and waits itself.
 //!
+//! Somebody may hold a stripe for long: a script, or a wait for the device. Then the gate is opened
+//! from time to time for those who want others.
+//!
 //! Costs a newcomer one load while the gate is open.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +18,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// The turns that are given together, to others than one that closes the gate: more than there are
 /// clients.
 const SHARES: u32 = 1 << 20;
+
+/// The attempts for which the gate stays closed: with the waits between them 50 to 100 ms. Nearly
+/// all who hold stripes then have ended long before.
+const ATTEMPTS: u32 = 64;
 
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -28,6 +35,8 @@ pub(crate) struct Gate {
 pub(crate) struct Turn<'a> {
     /// The gate that this turn keeps closed.
     closes: Option<&'a Gate>,
+    /// The attempts that it is still good for.
+    left: u32,
     /// Given back behind the opening of the gate.
     _share: Option<SemaphorePermit<'a>>,
 }
@@ -52,6 +61,7 @@ impl Gate {
         self.is_closed.store(true, Ordering::SeqCst);
         Turn {
             closes: Some(self),
+            left: ATTEMPTS,
             _share: share,
         }
     }
@@ -60,6 +70,7 @@ impl Gate {
     pub(crate) async fn pass(&self) -> Turn<'_> {
         Turn {
             closes: None,
+            left: 1,
             _share: self.line.acquire().await.ok(),
         }
     }
@@ -69,6 +80,12 @@ impl Turn<'_> {
     /// Returns true if the turn keeps the gate closed.
     pub(crate) fn closes(&self) -> bool {
         self.closes.is_some()
+    }
+
+    /// Counts an attempt in vain. Returns the turn if it is good for another one.
+    pub(crate) fn after_attempt(mut self) -> Option<Self> {
+        self.left -= 1;
+        (self.left > 0).then_some(self)
     }
 }
 
