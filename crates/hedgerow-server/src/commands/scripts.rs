@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::arguments::{integer, is};
-use super::{Args, BLOCKING, Command, READ, Run, Special, WRITE, find, full_name};
+use super::{Args, Command, READ, Run, Special, WRITE, find, full_name};
 use crate::acl::Denied;
 use crate::clock;
 use crate::execute::note_lookups;
@@ -88,7 +88,9 @@ impl Calls<'_, '_> {
         if !command.is_for_scripts() {
             return Err(refused());
         }
-        if command.has(BLOCKING) && args.iter().any(|it| is(it, "BLOCK")) {
+        // BLMPOP and BZMPOP have no such option, but may have a key of this name.
+        let has_option = command.name.starts_with("xread");
+        if has_option && args.iter().any(|it| is(it, "BLOCK")) {
             return Err(Stop::reply(format!(
                 "ERR {} command is not allowed with BLOCK option from scripts",
                 command.name

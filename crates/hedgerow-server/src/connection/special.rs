@@ -216,7 +216,8 @@ async fn debug(args: Args<'_>) -> Reply {
 }
 
 impl Server {
-    /// The times of expiry of keys in one state, 0 for none.
+    /// The times of expiry of keys in one state, 0 for none. A key that cannot be read is as one
+    /// that expires at once: EXEC is refused then.
     fn expiries_of(&self, db: usize, keys: Args<'_>) -> Vec<u64> {
         let read = || {
             let databases = self.databases();
@@ -227,10 +228,10 @@ impl Server {
                 let stored: Vec<_> = stored.collect();
                 let _ = txn.get_all((db, Space::Meta), &stored, |_| Ok(()));
             }
-            let of_key = |key: &&[u8]| txn.lookup_in(db, key).map_or(0, |it| it.expires());
+            let of_key = |key: &&[u8]| txn.lookup_in(db, key).map_or(1, |it| it.expires());
             Ok::<_, hedgerow::Error>(keys.iter().map(of_key).collect())
         };
-        tokio::task::block_in_place(read).unwrap_or_else(|_| vec![0; keys.len()])
+        tokio::task::block_in_place(read).unwrap_or_else(|_| vec![1; keys.len()])
     }
 
     /// FLUSHDB, FLUSHALL and SWAPDB: one write, while nobody else writes.

@@ -134,11 +134,13 @@ impl Txn<'_> {
 
     /// Stores the entry of a key, whatever it was before.
     pub(crate) fn store(&mut self, entry: &mut Entry, meta: Meta) -> Answer<()> {
-        let db = entry.db;
+        let (db, is_new) = (entry.db, !entry.exists());
         self.end_old(entry, Some(&meta))?;
         self.write_meta(entry, &meta)?;
         if entry.stored.is_none() {
             self.sizes[db] += 1;
+        }
+        if is_new {
             self.event(entry, b'n', "new");
         }
         entry.stored = Some(meta);

@@ -1,7 +1,7 @@
 //! The events of keys: their names and their order, as Redis has them.
 
 use crate::Served;
-use crate::client::{Client, Value};
+use crate::client::{Client, Value, int};
 
 /// The events of a call, each with its key. A mark behind it says where they end.
 fn events(client: &mut Client, listener: &mut Client, call: &str) -> Vec<String> {
@@ -60,6 +60,23 @@ fn events_have_the_names_and_the_order_of_redis() {
             ("MOVE d 1", &["new d", "move_from d", "move_to d"]),
         ],
     );
+}
+
+/// Nothing removes the key before the second SET does.
+#[test]
+fn a_key_that_replaces_an_expired_one_is_new() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::begin(dir.path());
+    let (mut client, mut listener) = (served.client(), served.client());
+    client.call("CONFIG SET notify-keyspace-events AEn");
+    listener.call("PSUBSCRIBE __keyevent@*");
+    events(&mut client, &mut listener, "SET k v PX 200");
+    client.call("CLIENT PAUSE 60000 WRITE");
+    while client.call("EXISTS k") == int(1) {}
+    client.call("CLIENT UNPAUSE");
+    let found = events(&mut client, &mut listener, "SET k v");
+    assert_eq!(found, ["expired k", "new k", "set k"]);
+    served.end();
 }
 
 #[test]

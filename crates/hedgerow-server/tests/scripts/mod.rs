@@ -286,6 +286,8 @@ fn a_script_takes_from_several_keys_and_does_not_wait() {
     let taken = Value::Array(vec![bulk("l"), Value::bulks(["a"])]);
     assert_eq!(client.call_words(&["EVAL", take, "0"]), taken);
     assert_eq!(client.call_words(&["EVAL", take, "0"]), Value::Null);
+    let named = "return redis.call('blmpop', 0, 1, 'block', 'LEFT')";
+    assert_eq!(client.call_words(&["EVAL", named, "0"]), Value::Null);
     let pop = "return redis.call('bzmpop', 0, 1, 'none', 'MIN')";
     assert_eq!(client.call_words(&["EVAL", pop, "0"]), Value::Null);
     let wait = "return redis.call('blpop', 'none', 0)";

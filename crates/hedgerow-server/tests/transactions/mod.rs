@@ -268,7 +268,7 @@ fn the_removal_of_an_expired_key_refuses_nothing() {
         assert_eq!(&one.call("EXEC"), expected, "{change}");
     }
     // Its time is over while it is watched.
-    other.call("SET k v PX 100");
+    other.call("SET k v PX 2000");
     one.call("WATCH k");
     while other.call("EXISTS k") == int(1) {}
     one.call("MULTI");

@@ -102,7 +102,7 @@ fn a_hash_without_live_fields_is_absent() {
     let (added, effects) = world.run_with_effects("HSET h c 3");
     assert_eq!(added, "1");
     let names: Vec<_> = effects.events.iter().map(|it| it.name).collect();
-    assert_eq!(names, ["hexpired", "del", "hset"]);
+    assert_eq!(names, ["hexpired", "del", "new", "hset"]);
     assert_eq!(effects.expired_fields, 2);
     assert_eq!(world.run("HGETALL h"), "c 3");
     assert_eq!(world.run("DBSIZE"), "2");
