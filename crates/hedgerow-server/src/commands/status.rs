@@ -2,6 +2,8 @@
 //! its row in the table says otherwise. Here are the subcommands and options that are another thing
 //! than their command. Those who run a subcommand look it up here.
 
+use Status::{Refused, WithoutEffect};
+
 use super::arguments::is;
 use crate::resp::{Reply, error};
 
@@ -24,7 +26,8 @@ pub(crate) struct Exception {
     pub(crate) reason: &'static str,
 }
 
-const fn without_effect(
+const fn row(
+    status: Status,
     command: &'static str,
     words: &'static [&'static str],
     reason: &'static str,
@@ -32,20 +35,7 @@ const fn without_effect(
     Exception {
         command,
         words,
-        status: Status::WithoutEffect,
-        reason,
-    }
-}
-
-const fn refused(
-    command: &'static str,
-    words: &'static [&'static str],
-    reason: &'static str,
-) -> Exception {
-    Exception {
-        command,
-        words,
-        status: Status::Refused,
+        status,
         reason,
     }
 }
@@ -53,27 +43,27 @@ const fn refused(
 /// The exceptions, by the order of the table of commands.
 #[rustfmt::skip]
 pub(crate) static EXCEPTIONS: &[Exception] = &[
-    refused("object", &["FREQ"],
+    row(Refused, "object", &["FREQ"],
         "An LFU maxmemory policy is not selected, access frequency not tracked."),
-    without_effect("object", &["IDLETIME"], "Answers 0: keys have no time of use."),
-    without_effect("object", &["REFCOUNT"], "Answers 1: no value is shared."),
-    without_effect("restore", &["… IDLETIME", "… FREQ"], "Keys have no time of use."),
-    without_effect("client", &["NO-EVICT"],
+    row(WithoutEffect, "object", &["IDLETIME"], "Answers 0: keys have no time of use."),
+    row(WithoutEffect, "object", &["REFCOUNT"], "Answers 1: no value is shared."),
+    row(WithoutEffect, "restore", &["… IDLETIME", "… FREQ"], "Keys have no time of use."),
+    row(WithoutEffect, "client", &["NO-EVICT"],
         "Who takes more memory than there is for clients is cut off, whoever it is."),
-    without_effect("client", &["NO-TOUCH"], "Keys have no time of use."),
-    refused("config", &["REWRITE"], "The server is running without a config file"),
-    without_effect("memory", &["PURGE"], "Memory that was freed goes back by itself."),
-    without_effect("memory", &["USAGE … SAMPLES"], "The number of elements is known."),
-    without_effect("flushdb", &["ASYNC", "SYNC"], "One write removes all keys either way."),
-    without_effect("flushall", &["ASYNC", "SYNC"], "One write removes all keys either way."),
-    without_effect("shutdown", &["NOSAVE", "SAVE", "NOW", "FORCE"],
+    row(WithoutEffect, "client", &["NO-TOUCH"], "Keys have no time of use."),
+    row(Refused, "config", &["REWRITE"], "The server is running without a config file"),
+    row(WithoutEffect, "memory", &["PURGE"], "Memory that was freed goes back by itself."),
+    row(WithoutEffect, "memory", &["USAGE … SAMPLES"], "The number of elements is known."),
+    row(WithoutEffect, "flushdb", &["ASYNC", "SYNC"], "One write removes all keys either way."),
+    row(WithoutEffect, "flushall", &["ASYNC", "SYNC"], "One write removes all keys either way."),
+    row(WithoutEffect, "shutdown", &["NOSAVE", "SAVE", "NOW", "FORCE"],
         "Everything is durable at the end, and nobody is waited for."),
-    without_effect("script", &["FLUSH ASYNC", "FLUSH SYNC"], "All scripts are forgotten at once either way."),
-    without_effect("function", &["FLUSH ASYNC", "FLUSH SYNC"],
+    row(WithoutEffect, "script", &["FLUSH ASYNC", "FLUSH SYNC"], "All scripts are forgotten at once either way."),
+    row(WithoutEffect, "function", &["FLUSH ASYNC", "FLUSH SYNC"],
         "One write removes all libraries either way."),
-    without_effect("xadd", &["… ~"], "Trims as exactly as `=`."),
-    without_effect("xtrim", &["… ~"], "Trims as exactly as `=`."),
-    refused("cluster",
+    row(WithoutEffect, "xadd", &["… ~"], "Trims as exactly as `=`."),
+    row(WithoutEffect, "xtrim", &["… ~"], "Trims as exactly as `=`."),
+    row(Refused, "cluster",
         &["ADDSLOTS", "ADDSLOTSRANGE", "BUMPEPOCH", "DELSLOTS", "DELSLOTSRANGE", "FAILOVER", "FLUSHSLOTS",
           "FORGET", "MEET", "REPLICATE", "RESET", "SAVECONFIG", "SET-CONFIG-EPOCH", "SETSLOT"],
         "The map of slots is a file: change it, and call CLUSTER LOAD or send SIGHUP."),
@@ -88,11 +78,11 @@ fn exception(command: &str, word: &[u8], status: Status) -> Option<&'static Exce
 
 /// Returns true if a subcommand is accepted without effect.
 pub(super) fn is_without_effect(command: &str, word: &[u8]) -> bool {
-    exception(command, word, Status::WithoutEffect).is_some()
+    exception(command, word, WithoutEffect).is_some()
 }
 
 /// The error for a subcommand, if it is refused.
 pub(crate) fn refusal(command: &str, word: &[u8]) -> Option<Reply> {
-    let refused = exception(command, word, Status::Refused)?;
+    let refused = exception(command, word, Refused)?;
     Some(error(format!("ERR {}", refused.reason)))
 }
