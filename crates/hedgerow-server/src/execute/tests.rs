@@ -20,9 +20,19 @@ fn server_on(disk: &SimStorage) -> Arc<Server> {
 }
 
 /// A runtime with one thread.
-fn runtime() -> Runtime {
+fn runtime(threads: usize) -> Runtime {
     let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(1).enable_all().build().unwrap()
+    let builder = builder.worker_threads(threads).enable_all();
+    builder.build().unwrap()
+}
+
+fn begin(disk: &SimStorage, threads: usize) -> (Runtime, Arc<Server>) {
+    let runtime = runtime(threads);
+    let server = {
+        let _entered = runtime.enter();
+        server_on(disk)
+    };
+    (runtime, server)
 }
 
 async fn set(server: Arc<Server>, i: u32) {
@@ -34,11 +44,7 @@ async fn set(server: Arc<Server>, i: u32) {
 #[test]
 fn a_commit_that_waits_for_a_flush_leaves_the_thread_to_others() {
     let disk = SimStorage::new(1);
-    let runtime = runtime();
-    let server = {
-        let _entered = runtime.enter();
-        server_on(&disk)
-    };
+    let (runtime, server) = begin(&disk, 1);
     let on_thread = |i: u32| runtime.spawn(set(server.clone(), i));
     let first = server.clone();
     let first = async move { run(&first, &[b"set", b"k", STOPS]).await };
@@ -110,7 +116,7 @@ fn a_walk_in_memory_mode_reads_no_file() {
         assert!(keys.starts_with("*30\r\n"), "{keys}");
         assert!(matches!(attempt(), (Next::Done, 1)));
     };
-    let runtime = runtime();
+    let runtime = runtime(1);
     runtime.block_on(runtime.spawn(work)).unwrap();
 }
 
@@ -145,12 +151,7 @@ async fn walk_in_transaction(server: &Server) {
 fn one_attempt_of_each_client_passes_one_that_takes_all_keys() {
     const CLIENTS: usize = 8;
     let disk = SimStorage::new(3);
-    let mut builder = Builder::new_multi_thread();
-    let runtime = builder.worker_threads(4).enable_all().build().unwrap();
-    let server = {
-        let _entered = runtime.enter();
-        server_on(&disk)
-    };
+    let (runtime, server) = begin(&disk, 4);
     let (ended, attempts) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
     let clients = (0..CLIENTS).map(|i| {
         let (server, ended, attempts) = (server.clone(), ended.clone(), attempts.clone());
@@ -191,11 +192,7 @@ fn one_attempt_of_each_client_passes_one_that_takes_all_keys() {
 #[test]
 fn a_stripe_that_is_held_for_long_keeps_others_out_of_no_other_one() {
     let disk = SimStorage::new(5);
-    let runtime = runtime();
-    let server = {
-        let _entered = runtime.enter();
-        server_on(&disk)
-    };
+    let (runtime, server) = begin(&disk, 1);
     runtime.block_on(async {
         let of_key = Stripes::of(server.databases().hash(b"k"));
         let held = server.stripes.try_hold(&mut vec![of_key ^ 1]).unwrap();
@@ -219,11 +216,7 @@ fn a_stripe_that_is_held_for_long_keeps_others_out_of_no_other_one() {
 #[test]
 fn newcomers_come_behind_those_that_take_all_keys() {
     let disk = SimStorage::new(4);
-    let runtime = runtime();
-    let server = {
-        let _entered = runtime.enter();
-        server_on(&disk)
-    };
+    let (runtime, server) = begin(&disk, 1);
     let served = Arc::<Mutex<Vec<&str>>>::default();
     runtime.block_on(async {
         let of_key = Stripes::of(server.databases().hash(b"k"));
