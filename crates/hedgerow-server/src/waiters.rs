@@ -4,7 +4,9 @@
 //! Commands that take what a list or a sorted set has are in a line each. If one of them finds
 //! nothing, those behind it would find nothing either, so they are not run. Nobody waits beside an
 //! element: who adds one runs them behind its commit, in their order, until one finds the key
-//! empty; who begins to wait runs its own command once. A client that leaves has no part in that.
+//! empty; who begins to wait runs its own command once. If somebody else runs a command, whoever
+//! wants to run it waits for the end of that run: an element does not pass a client that stood in
+//! front. A client that leaves has no part in that.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,16 +19,6 @@ use crate::commands::Command;
 use crate::resp::Reply;
 
 pub(crate) type Key = (usize, Vec<u8>);
-
-/// The state of a waiter, which decides if a thread may run its command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Idle,
-    Running,
-    /// Running, and a key has changed since it began.
-    Changed,
-    Done,
-}
 
 /// The lines of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +48,9 @@ pub(crate) struct Waiter {
     line: Line,
     /// Its place in the order of all, from when it is added.
     number: AtomicU64,
-    progress: Mutex<Progress>,
+    /// Held by whoever runs the command. True if it needs to run no more: it has taken
+    /// something, or the client has left.
+    is_over: tokio::sync::Mutex<bool>,
     reply: Mutex<Option<oneshot::Sender<Reply>>>,
 }
 
@@ -87,7 +81,7 @@ impl Waiter {
             resp3,
             line,
             number: AtomicU64::new(0),
-            progress: Mutex::new(Progress::Idle),
+            is_over: tokio::sync::Mutex::new(false),
             reply: Mutex::new(Some(sender)),
         });
         (waiter, receiver)
@@ -97,60 +91,38 @@ impl Waiter {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the caller may run the command. If another one runs it, it will run again.
-    pub(crate) fn claim(&self) -> bool {
-        let mut progress = lock(&self.progress);
-        match *progress {
-            Progress::Idle => {
-                *progress = Progress::Running;
-                true
-            }
-            Progress::Running => {
-                *progress = Progress::Changed;
-                false
-            }
-            Progress::Changed | Progress::Done => false,
-        }
+    /// The right to run the command, behind those who run it now. None if it needs to run no more.
+    /// Whoever gets a reply from it says so in what is returned.
+    pub(crate) async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, bool>> {
+        let turn = self.is_over.lock().await;
+        (!*turn).then_some(turn)
     }
 
-    /// Ends a run that found nothing. Returns true if it has to run again.
-    pub(crate) fn release(&self) -> bool {
-        let mut progress = lock(&self.progress);
-        let again = *progress == Progress::Changed;
-        *progress = if again {
-            Progress::Running
-        } else {
-            Progress::Idle
-        };
-        again
-    }
-
-    /// Ends the waiting with a reply.
+    /// Gives the reply to the client that waits.
     pub(crate) fn finish(&self, reply: Reply) {
-        *lock(&self.progress) = Progress::Done;
         if let Some(sender) = lock(&self.reply).take() {
             // Nobody receives it if the connection has ended.
             let _ = sender.send(reply);
         }
     }
 
-    /// Ends the waiting with a reply, unless the command runs. Returns false then.
-    pub(crate) fn redirect(&self, reply: Reply) -> bool {
-        let is_idle = self.give_up();
-        if is_idle {
-            self.finish(reply);
+    /// Ends the waiting behind those who run the command. False if it has a reply, or gets one as
+    /// soon as what it has taken is durable.
+    pub(crate) async fn leave(&self) -> bool {
+        match self.turn().await {
+            Some(mut is_over) => {
+                *is_over = true;
+                true
+            }
+            None => false,
         }
-        is_idle || *lock(&self.progress) == Progress::Done
     }
 
-    /// Ends the waiting, unless the command runs or has a reply.
-    pub(crate) fn give_up(&self) -> bool {
-        let mut progress = lock(&self.progress);
-        let is_idle = *progress == Progress::Idle;
-        if is_idle {
-            *progress = Progress::Done;
+    /// Ends the waiting with a reply, unless it has one.
+    pub(crate) async fn redirect(&self, reply: Reply) {
+        if self.leave().await {
+            self.finish(reply);
         }
-        is_idle
     }
 }
 

@@ -255,20 +255,12 @@ pub(crate) async fn redirect_waiters(server: std::sync::Arc<Server>) {
     for channel in channels.iter().filter(|it| is_away(it)) {
         server.pubsub.end_listeners(channel);
     }
-    loop {
-        let mut is_done = true;
-        for (db, key) in server.waiters.keys() {
-            let Err(text) = cluster.map().route(slot(&key), true) else {
-                continue;
-            };
-            for waiter in server.waiters.of(&(db, key)) {
-                // One that runs is asked again.
-                is_done &= waiter.redirect(error(text.clone()));
-            }
+    for (db, key) in server.waiters.keys() {
+        let Err(text) = cluster.map().route(slot(&key), true) else {
+            continue;
+        };
+        for waiter in server.waiters.of(&(db, key)) {
+            waiter.redirect(error(text.clone())).await;
         }
-        if is_done {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }

@@ -127,10 +127,11 @@ impl Connection {
         let (waiter, mut receiver) = Waiter::new(client.clone(), (command, args), whose);
         client.unblocked.store(0, Ordering::Release);
         server.waiters.add(&waiter);
-        client.is_waiting.store(true, Ordering::Release);
         // Something may have come before the others knew of the waiter.
-        if let Served::Replied(effects) = server.serve(&waiter).await {
-            server.announce(*effects).await;
+        match server.serve(&waiter).await {
+            Served::Replied(effects) => server.announce(*effects).await,
+            // Whoever sees it wait sees it stand in its place: it takes nothing by itself any more.
+            _ => client.is_waiting.store(true, Ordering::Release),
         }
         let seconds = if seconds > 0.0 { seconds } else { 1e9 };
         let ends = tokio::time::sleep(Duration::from_secs_f64(seconds));
@@ -142,15 +143,13 @@ impl Connection {
                 biased;
                 received = &mut receiver => reply = Some(received.unwrap_or(Reply::Null)),
                 () = &mut ends => {
-                    if waiter.give_up() {
-                        reply = Some(Reply::NullArray);
-                    } else {
-                        tokio::task::yield_now().await;
-                    }
+                    reply = Some(leave(&waiter, &mut receiver, Reply::NullArray).await);
                 }
                 () = client.wake.notified() => {
                     self.output.append(&mut client.take_outbox());
-                    reply = self.woken(&waiter);
+                    if let Some(instead) = self.woken() {
+                        reply = Some(leave(&waiter, &mut receiver, instead).await);
+                    }
                     if reply.is_none()
                         && let Err(error) = self.write(stream).await
                     {
@@ -160,10 +159,10 @@ impl Connection {
                     }
                 }
                 read = read_more(stream, &mut self.input) => {
-                    if !matches!(read, Ok(true)) && waiter.give_up() {
+                    if !matches!(read, Ok(true)) {
                         result = read.map(drop);
                         self.session.ends = true;
-                        reply = Some(Reply::Several(Vec::new()));
+                        reply = Some(leave(&waiter, &mut receiver, Reply::Several(Vec::new())).await);
                     }
                 }
             }
@@ -174,17 +173,29 @@ impl Connection {
     }
 
     /// The reply to a client that another one has ended or unblocked.
-    fn woken(&mut self, waiter: &Waiter) -> Option<Reply> {
+    fn woken(&mut self) -> Option<Reply> {
         let client = &self.session.client;
-        let unblocked = client.unblocked.load(Ordering::Acquire);
-        if client.is_killed() && waiter.give_up() {
+        if client.is_killed() {
             self.session.ends = true;
             return Some(Reply::Several(Vec::new()));
         }
-        (unblocked > 0 && waiter.give_up()).then(|| match unblocked {
-            1 => Reply::NullArray,
-            _ => error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
-        })
+        match client.unblocked.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(Reply::NullArray),
+            _ => Some(error("UNBLOCKED client unblocked via CLIENT UNBLOCK")),
+        }
+    }
+}
+
+/// Ends the waiting of a client with a reply, or with the one that its command has got.
+async fn leave(
+    waiter: &Waiter,
+    receiver: &mut tokio::sync::oneshot::Receiver<Reply>,
+    instead: Reply,
+) -> Reply {
+    match waiter.leave().await {
+        true => instead,
+        false => receiver.await.unwrap_or(Reply::Null),
     }
 }
 

@@ -17,8 +17,8 @@ pub(crate) enum Served {
     Replied(Box<Effects>),
     /// None of its keys has anything.
     Nothing,
-    /// It has a reply, or leaves, or somebody else runs it, who will run it again.
-    Elsewhere,
+    /// It has a reply already, or leaves.
+    Over,
 }
 
 /// The keys behind which other connections have their turn.
@@ -83,7 +83,7 @@ impl Server {
                     // An element that was moved to another key is for those who wait there.
                     Served::Replied(of_waiter) => effects.append(*of_waiter),
                     Served::Nothing if line != Line::Streams => return,
-                    Served::Nothing | Served::Elsewhere => {}
+                    Served::Nothing | Served::Over => {}
                 }
             }
         }
@@ -105,9 +105,12 @@ impl Server {
     /// Runs the command of a client that waits. The client gets a reply when what it has taken is
     /// durable, and with it the change before.
     pub(crate) async fn serve(&self, waiter: &Waiter) -> Served {
+        let Some(mut is_over) = waiter.turn().await else {
+            return Served::Over;
+        };
         // One that was told to end would lose what it takes.
-        if waiter.client.is_killed() || !waiter.claim() {
-            return Served::Elsewhere;
+        if waiter.client.is_killed() {
+            return Served::Over;
         }
         let args: Vec<&[u8]> = waiter.args.iter().map(Vec::as_slice).collect();
         let call = Call {
@@ -121,20 +124,16 @@ impl Server {
             client: Some(&waiter.client),
             ..Caller::default()
         };
-        loop {
-            let mut outcome = self.run(caller, &[call]).await;
-            match outcome.replies.pop() {
-                Some(Reply::Wait | Reply::WaitWith(_)) | None => {
-                    if !waiter.release() {
-                        return Served::Nothing;
-                    }
-                }
-                Some(reply) => {
-                    let synced = self.make_durable(outcome.wrote).await;
-                    waiter.finish(synced.err().unwrap_or(reply));
-                    return Served::Replied(Box::new(outcome.effects));
-                }
-            }
-        }
+        let mut outcome = self.run(caller, &[call]).await;
+        let reply = match outcome.replies.pop() {
+            Some(Reply::Wait | Reply::WaitWith(_)) | None => return Served::Nothing,
+            Some(reply) => reply,
+        };
+        // Those behind it need not wait until this is durable.
+        *is_over = true;
+        drop(is_over);
+        let synced = self.make_durable(outcome.wrote).await;
+        waiter.finish(synced.err().unwrap_or(reply));
+        Served::Replied(Box::new(outcome.effects))
     }
 }

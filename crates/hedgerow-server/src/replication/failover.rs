@@ -224,7 +224,7 @@ impl Server {
             }
         }
         self.tell_role();
-        self.end_waiting();
+        self.end_waiting().await;
     }
 
     /// A replica that has everything, or is forced to take over without; `None` if the time is over

@@ -104,7 +104,7 @@ impl Server {
             return Err(error);
         }
         if was_primary {
-            self.end_waiting();
+            self.end_waiting().await;
         }
         self.tell_role();
         self.start_link();
@@ -200,12 +200,12 @@ impl Server {
     }
 
     /// Ends the waiting of clients that would write, or wait for replicas.
-    pub(super) fn end_waiting(&self) {
+    pub(super) async fn end_waiting(&self) {
         self.replication.replicas.wake_waiting();
         for key in self.waiters.keys() {
             for waiter in self.waiters.of(&key) {
-                if waiter.command.has(WRITE) && waiter.give_up() {
-                    waiter.finish(error(UNBLOCKED_TEXT));
+                if waiter.command.has(WRITE) {
+                    waiter.redirect(error(UNBLOCKED_TEXT)).await;
                 }
             }
         }

@@ -9,6 +9,7 @@ use crate::commands::find;
 use crate::commands::info::persistence;
 use crate::execute::{Call, Caller, Outcome};
 use crate::server::Server;
+use crate::store::Effects;
 use crate::testing::{run, threaded};
 
 fn server_on(disk: &SimStorage) -> Server {
@@ -96,20 +97,20 @@ fn who_waits_gets_what_is_durable() {
 #[test]
 fn one_element_runs_the_command_of_whom_it_is_for_and_one_more() {
     runtime().block_on(async {
-        let server = server_on(&SimStorage::new(2));
+        let server = Arc::new(server_on(&SimStorage::new(2)));
         let mut waiting: Vec<_> = (0..30).map(|_| wait(&server, "blpop queue 0")).collect();
-        // They run elsewhere, and would be run again there if anybody had asked for it.
-        for (waiter, _) in &waiting[3..] {
-            assert!(waiter.claim());
+        // Somebody else runs them: whoever ran one of them, too, would wait for ever.
+        let behind: Vec<_> = waiting[3..].iter().map(|it| it.0.clone()).collect();
+        let mut turns = Vec::new();
+        for waiter in &behind {
+            turns.push(waiter.turn().await.unwrap());
         }
         // One has left, and hands nothing on.
-        assert!(waiting[0].0.give_up());
+        assert!(waiting[0].0.leave().await);
         call(&server, "rpush queue element").await;
         assert!(waiting[1].1.try_recv().is_ok());
         assert!(waiting[2].1.try_recv().is_err());
-        for (waiter, _) in &waiting[3..] {
-            assert!(!waiter.release(), "it was asked for");
-        }
+        drop(turns);
         // The others still wait for what comes.
         server.waiters.remove(&waiting[1].0);
         call(&server, "rpush queue one two three").await;
@@ -117,11 +118,74 @@ fn one_element_runs_the_command_of_whom_it_is_for_and_one_more() {
             assert!(receiver.try_recv().is_ok());
         }
         assert!(waiting[5].1.try_recv().is_err());
-        // One that runs elsewhere may have looked before the element came: it looks again.
-        assert!(waiting[5].0.claim());
-        call(&server, "rpush queue last").await;
-        assert!(waiting[5].0.release());
+        // One that runs elsewhere may have looked before the element came: it looks again, and
+        // nobody behind it has the element meanwhile.
+        let turn = behind[2].turn().await.unwrap();
+        let pushing = tokio::spawn({
+            let server = server.clone();
+            async move { call(&server, "rpush queue last").await }
+        });
+        while run(&server, &[b"llen", b"queue"]).await != ":1\r\n" {
+            tokio::task::yield_now().await;
+        }
+        drop(turn);
+        pushing.await.unwrap();
+        assert!(waiting[5].1.try_recv().is_ok());
+        assert!(waiting[6].1.try_recv().is_err());
     });
+}
+
+/// An element passed a client whose command somebody else ran in that moment.
+#[test]
+fn who_came_first_is_served_first() {
+    const CLIENTS: usize = 6;
+    let first = std::env::var("HEDGEROW_SEED").map_or(0, |it| it.parse().unwrap());
+    let runtime = runtime();
+    for seed in first..first + 100 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let server = {
+            let _entered = runtime.enter();
+            let environment = threaded(&SimStorage::new(seed));
+            Arc::new(crate::testing::server_on(environment, Fsync::Never).unwrap())
+        };
+        runtime.block_on(async {
+            let mut waiting = Vec::new();
+            for _ in 0..CLIENTS {
+                waiting.push(wait(&server, "blpop queue 0"));
+            }
+            // Some tell of changes of the key that leave nothing in it.
+            let looks = (0..3).map(|_| {
+                let (server, looks) = (server.clone(), random.u8(1..30));
+                tokio::spawn(async move {
+                    for _ in 0..looks {
+                        let effects = Effects {
+                            ready: vec![(0, b"queue".to_vec())],
+                            ..Effects::default()
+                        };
+                        server.announce(effects).await;
+                        tokio::task::yield_now().await;
+                    }
+                })
+            });
+            let looks: Vec<_> = looks.collect();
+            for number in 0..CLIENTS {
+                for _ in 0..random.u8(0..4) {
+                    tokio::task::yield_now().await;
+                }
+                call(&server, &format!("rpush queue {number}")).await;
+            }
+            for look in looks {
+                look.await.unwrap();
+            }
+            for (number, (_, receiver)) in waiting.iter_mut().enumerate() {
+                let wanted = format!("*2\r\n$5\r\nqueue\r\n$1\r\n{number}\r\n");
+                let mut reply = Vec::new();
+                receiver.try_recv().unwrap().write(&mut reply, false);
+                let reply = String::from_utf8(reply).unwrap();
+                assert_eq!(reply, wanted, "HEDGEROW_SEED={seed}");
+            }
+        });
+    }
 }
 
 /// A line in front that finds nothing keeps nobody else from what there is.
@@ -191,7 +255,7 @@ fn nobody_waits_beside_an_element() {
                         pushed.fetch_add(1, Ordering::SeqCst);
                         call(&server, &format!("rpush q{} v", random.u8(0..2))).await;
                     }
-                    if random.u8(0..4) == 0 && waiting[0].0.give_up() {
+                    if random.u8(0..4) == 0 && waiting[0].0.leave().await {
                         server.waiters.remove(&waiting[0].0);
                     }
                     tokio::task::yield_now().await;
@@ -205,7 +269,7 @@ fn nobody_waits_beside_an_element() {
             for task in tasks {
                 waiting.append(&mut task.await.unwrap());
             }
-            let has_left = |it: &Waiter| *lock(&it.progress) == Progress::Done;
+            let has_left = |it: &Waiter| *it.is_over.try_lock().unwrap();
             let (mut served, mut left) = (0, 0);
             for (waiter, receiver) in &mut waiting {
                 match receiver.try_recv() {
