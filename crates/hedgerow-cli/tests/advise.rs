@@ -201,27 +201,27 @@ fn measured_writes_are_those_since_the_design() {
     let writes = |explained: &Value| explained["pairs"][0]["measured"].as_f64();
     let written = fill(0) + fill(1);
     let explained = explain();
-    assert_eq!(explained["written"]["ingested"], 8000);
+    assert_eq!(explained["written"]["added"], 8000);
     assert_eq!(explained["written"]["written"], written);
     assert_eq!(writes(&explained), Some(written as f64 / 8000.0));
     // The lookups that the command measures are not counted.
     for read in ["gets_found", "gets_missed", "seeks"] {
         assert_eq!(explained["operations"][read], 0, "{read}");
     }
-    let said = "writes of an entry: since the keyspace got its design: 8,000 entries ingested, ";
+    let said = "writes of an entry: since the keyspace got its design: 8,000 entries added, ";
     assert!(text().contains(said), "{}", text());
 
     // Merges to the new shape are output of what came before.
     stdout(&place.run("retune", &["--policy", "tiering:4"]));
     let explained = explain();
     assert_eq!(explained["written"]["initial"], 8000);
-    assert_eq!(explained["written"]["ingested"], 0);
+    assert_eq!(explained["written"]["added"], 0);
     assert_eq!(writes(&explained), None);
-    let said = "not enough written yet: since the keyspace got its design: 0 entries ingested, ";
+    let said = "not enough written yet: since the keyspace got its design: 0 entries added, ";
     assert!(text().contains(said), "{}", text());
     let written: u64 = (2..10).map(fill).sum();
     let explained = explain();
-    assert_eq!(explained["written"]["ingested"], 32_000);
+    assert_eq!(explained["written"]["added"], 32_000);
     // And those of the merges to the new shape.
     let counted = explained["written"]["written"].as_u64().unwrap();
     println!("{counted} {written}");

@@ -20,9 +20,9 @@ Example:
 ///
 /// The prediction is for a store that grew by puts of keys in random order. The measured writes of
 /// an entry are those since the keyspace got its design. The manifest counts the entries that
-/// flushes and bulk loads ingested, and the entries that they and merges wrote; opening the
+/// flushes and bulk loads added, and the entries that they and merges wrote; opening the
 /// database again does not end the period. After a change of the design, nothing is measured until
-/// four times the initial entries were ingested. The measured reads are lookups of a sample of keys
+/// four times the initial entries were added. The measured reads are lookups of a sample of keys
 /// with an empty cache.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         "written": {
             "since": "design",
             "initial": written.initial,
-            "ingested": written.ingested,
+            "added": written.added,
             "written": written.written,
             "enough": written.entry_writes().is_some(),
         },
@@ -137,14 +137,14 @@ pub(crate) fn written(manifest: &inspect::Manifest, name: &str) -> EntryCounts {
 
 fn period_text(written: &EntryCounts) -> String {
     let since = format!(
-        "since the keyspace got its design: {} ingested, {} written",
-        counted(written.ingested, "entry"),
+        "since the keyspace got its design: {} added, {} written",
+        counted(written.added, "entry"),
         count(written.written)
     );
     match written.entry_writes() {
         Some(_) => format!("writes of an entry: {since}"),
         None => format!(
-            "not enough written yet: {since}; it had {} then, {} ingested are enough",
+            "not enough written yet: {since}; it had {} then, {} added are enough",
             count(written.initial),
             count(written.enough().max(1))
         ),

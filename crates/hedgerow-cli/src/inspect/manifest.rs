@@ -157,10 +157,10 @@ fn keyspace_text(change: &Change, encoding: Encoding) -> String {
             operations_text(operations)
         ),
         Change::Written { id, written } => format!(
-            "keyspace {} had {} when it got its design; since then {} ingested, {} written",
+            "keyspace {} had {} when it got its design; since then {} added, {} written",
             id.0,
             counted(written.initial, "entry"),
-            count(written.ingested),
+            count(written.added),
             count(written.written)
         ),
         other => feed_text(other, encoding),
@@ -350,7 +350,7 @@ fn keyspace_object(change: &Change, encoding: Encoding) -> Value {
             "change": "written",
             "keyspace": id.0,
             "initial": written.initial,
-            "ingested": written.ingested,
+            "added": written.added,
             "written": written.written,
         }),
         other => feed_object(other, encoding),

@@ -109,7 +109,7 @@ struct KeyspaceSample {
     layout: String,
     design: String,
     /// The writes of an entry since the keyspace got its design, as `explain design` shows them;
-    /// `None` while too few entries were ingested.
+    /// `None` while too few entries were added.
     entry_writes: Option<f64>,
 }
 

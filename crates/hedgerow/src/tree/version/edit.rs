@@ -165,7 +165,7 @@ pub struct EntryCounts {
     /// The entries in tables when the period began.
     pub initial: u64,
     /// The entries of flushes and bulk loads since then.
-    pub ingested: u64,
+    pub added: u64,
     /// The entries that flushes, bulk loads and merges wrote since then.
     pub written: u64,
 }
@@ -183,19 +183,19 @@ impl EntryCounts {
     pub(crate) fn count(&mut self, edit: &TreeEdit) {
         let (entries, _) = edit.written();
         if edit.removed.is_empty() {
-            self.ingested = self.ingested.saturating_add(entries);
+            self.added = self.added.saturating_add(entries);
         }
         self.written = self.written.saturating_add(entries);
     }
 
-    /// Writes per ingested entry. `None` while fewer than [`EntryCounts::enough`] entries were
-    /// ingested.
+    /// Writes per added entry. `None` while fewer than [`EntryCounts::enough`] entries were
+    /// added.
     pub fn entry_writes(&self) -> Option<f64> {
-        let is_enough = self.ingested > 0 && self.ingested >= self.enough();
-        is_enough.then(|| self.written as f64 / self.ingested as f64)
+        let is_enough = self.added > 0 && self.added >= self.enough();
+        is_enough.then(|| self.written as f64 / self.added as f64)
     }
 
-    /// The number of ingested entries from which [`EntryCounts::entry_writes`] is meaningful.
+    /// The number of added entries from which [`EntryCounts::entry_writes`] is meaningful.
     ///
     /// A new design merges the initial entries once or twice. Spread over four times their number,
     /// those merges add a quarter or a half to the writes of an entry.

@@ -67,7 +67,7 @@ impl State {
     }
 
     /// Begins the counts of keyspaces without counts in the snapshot, which an earlier version
-    /// wrote. The snapshot's own tables are initial, not ingested.
+    /// wrote. The snapshot's own tables are initial, not added.
     fn count_from(&mut self, snapshot: &Edit) {
         let told = snapshot.iter().filter_map(|change| match change {
             Change::Keyspace(id, KeyspaceChange::Written(_)) => Some(*id),

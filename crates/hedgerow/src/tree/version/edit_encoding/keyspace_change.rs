@@ -43,7 +43,7 @@ pub(super) fn encode(id: KeyspaceId, change: &KeyspaceChange, out: &mut Vec<u8>)
             numbers(change_code::OPERATIONS, operations.numbers(), out)
         }
         KeyspaceChange::Written(written) => {
-            let counts = [written.initial, written.ingested, written.written];
+            let counts = [written.initial, written.added, written.written];
             numbers(change_code::WRITTEN, counts, out)
         }
         KeyspaceChange::SetSelfTuning(on) => {
@@ -71,7 +71,7 @@ pub(super) fn decode(code: u64, body: &mut ByteReader<'_>) -> Result<Change> {
         change_code::OPERATIONS => KeyspaceChange::Operations(operations(body)?),
         change_code::WRITTEN => KeyspaceChange::Written(EntryCounts {
             initial: body.varint("initial entries")?,
-            ingested: body.varint("ingested entries")?,
+            added: body.varint("added entries")?,
             written: body.varint("entries written")?,
         }),
         change_code::SET_SELF_TUNING => {

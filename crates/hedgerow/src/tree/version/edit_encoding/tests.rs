@@ -186,10 +186,10 @@ fn keyspace_change() -> impl Strategy<Value = KeyspaceChange> {
         "[a-z_]{1,20}".prop_map(KeyspaceChange::SetMergeOperator),
         any_design().prop_map(KeyspaceChange::SetDesign),
         any::<[u64; 8]>().prop_map(|numbers| KeyspaceChange::Operations(Operations::of(numbers))),
-        any::<[u64; 3]>().prop_map(|[initial, ingested, written]| {
+        any::<[u64; 3]>().prop_map(|[initial, added, written]| {
             KeyspaceChange::Written(EntryCounts {
                 initial,
-                ingested,
+                added,
                 written,
             })
         }),

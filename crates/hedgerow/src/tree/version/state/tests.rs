@@ -237,7 +237,7 @@ fn what_was_written_is_counted_since_the_design() {
     apply(tree(&[], &[2]));
     let written = apply(tree(&[1, 2], &[3]));
     assert_eq!(
-        (written.initial, written.ingested, written.written),
+        (written.initial, written.added, written.written),
         (0, 20, 30)
     );
     assert_eq!(written.entry_writes(), Some(1.5));
@@ -250,16 +250,16 @@ fn what_was_written_is_counted_since_the_design() {
         KeyspaceChange::SetDesign(design),
     ));
     assert_eq!(retuned, EntryCounts::from(10));
-    // The output of a merge to the new shape is not ingested.
+    // The output of a merge to the new shape is not added.
     let written = apply(tree(&[3], &[4]));
     assert_eq!(
-        (written.initial, written.ingested, written.written),
+        (written.initial, written.added, written.written),
         (10, 0, 10)
     );
     assert_eq!(written.entry_writes(), None);
     apply(tree(&[], &[5, 6, 7]));
     let written = apply(tree(&[], &[8]));
-    assert_eq!((written.ingested, written.written), (40, 50));
+    assert_eq!((written.added, written.written), (40, 50));
     assert_eq!(written.entry_writes(), Some(1.25));
     // A snapshot of an earlier version does not say when its tables came.
     let mut snapshot = state.snapshot();
