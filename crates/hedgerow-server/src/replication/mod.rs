@@ -211,7 +211,7 @@ impl Replication {
 
 /// Returns true for commands that change data whatever their arguments. A script is refused when it
 /// writes; PFCOUNT counts, and only its cache is written.
-fn always_writes(command: &Command) -> bool {
+pub(crate) fn always_writes(command: &Command) -> bool {
     command.has(WRITE) && command.name != "pfcount" && command.group() != "scripting"
 }
 

@@ -358,6 +358,8 @@ fn a_replica_refuses_to_write() {
     assert!(is_error(&servers.call(1, "SET k 2"), "READONLY"));
     assert!(is_error(&servers.call(1, "EXEC"), "EXECABORT"));
     assert_eq!(servers.call(1, "PFCOUNT log"), int(2));
+    let eval = ["EVAL", "return redis.call('PFCOUNT', KEYS[1])", "1", "log"];
+    assert_eq!(servers.clients[1].call_words(&eval), int(2));
     assert_eq!(servers.call(1, "GET k"), bulk("1"));
     assert!(is_error(
         &servers.call(1, "CONFIG SET replica-read-only no"),
