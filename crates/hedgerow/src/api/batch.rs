@@ -104,7 +104,7 @@ impl Batch {
     pub(crate) fn new(engine: &Handle) -> Batch {
         Batch {
             engine: engine.clone(),
-            routing_epoch: engine.routing_epoch_at_once(),
+            routing_epoch: engine.catalog.epoch_at_once(),
             payload: Payload::new(),
             routes: Vec::new(),
             keyspaces: Vec::new(),
@@ -272,7 +272,7 @@ impl Batch {
         self.payload.clear();
         self.routes.clear();
         self.keyspaces.clear();
-        self.routing_epoch = self.engine.routing_epoch_at_once();
+        self.routing_epoch = self.engine.catalog.epoch_at_once();
     }
 
     /// Removes the operations behind a place.

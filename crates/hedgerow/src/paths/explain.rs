@@ -219,10 +219,12 @@ pub(crate) fn explain(
     )?;
     let hash = KeyHash::of(user_key, state.facts.seed);
     let partition = state.route(user_key, hash).index;
+    let asynchronous = &engine.asynchronous;
+    let worker = asynchronous.worker_of(partition);
     Ok(Explanation {
         partition,
         partitions: state.partitions.len(),
-        worker: engine.worker_stats(engine.worker_of(partition)),
+        worker: asynchronous.worker_stats(&engine.catalog.load(), worker),
         memtables: trace.memtables,
         group_filters: trace.group_filters,
         runs: trace.runs,

@@ -192,7 +192,7 @@ fn open_read_only(dir: &Path, options: &OpenOptions) -> Result<Arc<Engine>> {
         let places = state.places.clone();
         let engine = assemble(dir, options, state, survey, places, None)?;
         replay(&engine, survey)?;
-        engine.hold_tables()?;
+        engine.catalog.load().hold_tables()?;
         Ok(engine)
     })?;
     engine.memory.balance();

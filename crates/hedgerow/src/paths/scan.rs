@@ -515,7 +515,7 @@ impl Cursor {
             Reach::Memory => table.page_if_cached(page)?,
         };
         let value = table.value(read, page, bytes)?;
-        Ok(self.view.engine.slice(value))
+        Ok(self.view.engine.memory.slice(value))
     }
 
     /// Clears the position until an entry is found.

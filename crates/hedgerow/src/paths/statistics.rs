@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::base::mutex::lock;
-use crate::base::runtime::Priority;
+use crate::base::runtime::{Priority, Workers};
 use crate::base::stats::{
     DbStats, KeyspaceStats, LevelStats, MemoryStats, OperationKind, PartitionStats, StallStats,
     WorkerStats,
@@ -15,7 +15,7 @@ use crate::design::planner::debt;
 use crate::paths::compaction;
 use crate::table::Table;
 use crate::table::memory::Memory;
-use crate::tree::engine::{Engine, KeyspaceState};
+use crate::tree::engine::{Asynchronous, Catalog, Engine, KeyspaceState};
 use crate::tree::version::SuperVersion;
 
 pub(crate) fn gather(engine: &Arc<Engine>) -> DbStats {
@@ -66,7 +66,7 @@ pub(crate) fn gather(engine: &Arc<Engine>) -> DbStats {
         panics: engine.scheduler.panics() + engine.asynchronous.workers().map_or(0, |w| w.panics()),
         flush_cpu: engine.scheduler.cpu(&[Priority::Flush]),
         merge_cpu: (engine.scheduler).cpu(&[Priority::MergeTop, Priority::Merge]),
-        workers: worker_stats(engine),
+        workers: worker_stats(&engine.asynchronous, &catalog),
         keyspaces: catalog
             .states
             .values()
@@ -75,12 +75,11 @@ pub(crate) fn gather(engine: &Arc<Engine>) -> DbStats {
     }
 }
 
-fn worker_stats(engine: &Engine) -> Vec<WorkerStats> {
-    let count = engine
-        .asynchronous
-        .workers()
-        .map_or(0, |workers| workers.count());
-    (0..count).filter_map(|i| engine.worker_stats(i)).collect()
+fn worker_stats(asynchronous: &Asynchronous, catalog: &Catalog) -> Vec<WorkerStats> {
+    let count = asynchronous.workers().map_or(0, Workers::count);
+    (0..count)
+        .filter_map(|worker| asynchronous.worker_stats(catalog, worker))
+        .collect()
 }
 
 fn memory_stats(memory: &Memory) -> MemoryStats {
@@ -134,7 +133,7 @@ pub(crate) fn keyspace_stats(engine: &Engine, state: &KeyspaceState) -> Keyspace
         let targets = design.targets(&tree.version);
         let debt = debt(&tree.version, &targets);
         let of_tree = PartitionStats {
-            worker: engine.worker_of(partition.index),
+            worker: engine.asynchronous.worker_of(partition.index),
             debt_bytes: debt.bytes,
             ..partition_stats(&tree)
         };

@@ -8,6 +8,8 @@ use hedgerow_mem::{CachePadded, ChunkPool};
 use crate::base::error::{Error, Result};
 use crate::base::memory_plan::{HeldMemory, MemoryPlan, TREE_BYTES};
 use crate::base::mutex::lock;
+use crate::base::page::PageSlice;
+use crate::base::slice::Slice;
 use crate::table::page_cache::PageCache;
 
 /// Sums over all tables. Replaced tables count while they are still read.
@@ -242,6 +244,16 @@ impl Memory {
                 active,
                 writing: self.writing.load(Ordering::Relaxed),
             }));
+    }
+
+    /// The bytes of a page for the user: copied when short; otherwise the page is pinned.
+    pub(crate) fn slice(&self, bytes: PageSlice) -> Slice {
+        let pins = Slice::pins(&bytes);
+        let slice = Slice::from_page(bytes, &self.pinned);
+        if pins {
+            self.note();
+        }
+        slice
     }
 
     /// The bytes of the buffers of flushes and merges.

@@ -28,16 +28,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hedgerow_io::Environment;
 use hedgerow_mem::Publisher;
 
-use crate::base::entry::{EXPIRY_BYTES, LogPosition, PartitionId, SeqNo};
+use crate::base::entry::{EXPIRY_BYTES, LogPosition, SeqNo};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry;
 use crate::base::expiry::Expiry;
 use crate::base::merge_operator::Operators;
 use crate::base::mutex::lock;
-use crate::base::page::PageSlice;
 use crate::base::runtime::{Pressure, Priority, Scheduler, Throttle};
 use crate::base::slice::Slice;
-use crate::base::stats::{Event, Job, Stats, WorkerStats};
+use crate::base::stats::{Event, Job, Stats};
 use crate::base::table_meta::TableMeta;
 use crate::table::memory::Memory;
 use crate::table::{Table, TableContext};
@@ -100,27 +99,6 @@ impl Engine {
         self.snapshots.held(|| self.time())
     }
 
-    /// The worker that makes the asynchronous calls for the keys of a partition.
-    pub(crate) fn worker_of(&self, partition: usize) -> usize {
-        partition
-            % self
-                .asynchronous
-                .workers()
-                .map_or(1, |workers| workers.count())
-    }
-
-    /// A worker, its partitions and its queue; `None` while the database is being opened.
-    pub(crate) fn worker_stats(&self, worker: usize) -> Option<WorkerStats> {
-        let catalog = self.catalog.load();
-        let partitions = catalog.partitions.values();
-        Some(WorkerStats {
-            partitions: { partitions }
-                .filter(|partition| self.worker_of(partition.index) == worker)
-                .count(),
-            ..self.asynchronous.workers()?.stats(worker)
-        })
-    }
-
     /// The parts needed for writing. `Unsupported` when opened for reading only, `Closed` after
     /// `close`, `Poisoned` after a failed write of the log.
     #[inline]
@@ -148,13 +126,6 @@ impl Engine {
     #[inline]
     pub(crate) fn routing_epoch(&self) -> u64 {
         self.catalog.epoch(&self.publisher)
-    }
-
-    /// The epoch for a routing that begins now, without waiting: one that no longer holds while
-    /// trees are replaced.
-    #[inline]
-    pub(crate) fn routing_epoch_at_once(&self) -> u64 {
-        self.catalog.epoch_at_once()
     }
 
     /// Waits until a flush or a merge may write this many bytes more.
@@ -201,25 +172,6 @@ impl Engine {
         )
     }
 
-    /// Opens all tables. An open file stays readable when the writer removes it.
-    pub(crate) fn hold_tables(&self) -> Result<()> {
-        for partition in self.catalog.load().partitions.values() {
-            for (_, table) in partition.tree().version.tables() {
-                table.reader()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The number up to which a partition is flushed; `None` if it was dropped.
-    pub(crate) fn flushed_through(&self, id: PartitionId) -> Option<SeqNo> {
-        self.catalog
-            .load()
-            .partitions
-            .get(&id)
-            .map(|p| p.tree().flushed_through)
-    }
-
     /// Releases log segments that are no longer needed. A failure here concerns no caller, and the
     /// next flush tries again; if it poisons, the next write reports it.
     pub(crate) fn release_log(&self) {
@@ -227,7 +179,7 @@ impl Engine {
         let published = SeqNo(self.publisher.published());
         let first_needed = writer
             .log
-            .first_needed(published, |p| self.flushed_through(p));
+            .first_needed(published, |p| self.catalog.load().flushed_through(p));
         let end = LogPosition {
             segment: first_needed,
             offset: 0,
@@ -283,15 +235,5 @@ impl Engine {
         let bytes = obsolete.iter().map(|file| file.cached_bytes_max).sum();
         let tables = obsolete.iter().map(|file| file.id);
         self.memory.cache.forget(tables, bytes);
-    }
-
-    /// The bytes of a page for the user: copied when short; otherwise the page is pinned.
-    pub(crate) fn slice(&self, bytes: PageSlice) -> Slice {
-        let pins = Slice::pins(&bytes);
-        let slice = Slice::from_page(bytes, &self.memory.pinned);
-        if pins {
-            self.memory.note();
-        }
-        slice
     }
 }

@@ -189,12 +189,8 @@ impl Keyspace {
         if let Err(error) = self.check_takes_calls() {
             return Pending::ready(Err(error));
         }
-        let owners = parts
-            .iter()
-            .map(|part| self.engine().worker_of(part.partition));
-        let mut behind: Vec<usize> = owners.collect();
-        behind.sort_unstable();
-        behind.dedup();
+        let partitions = parts.iter().map(|part| part.partition);
+        let behind = self.engine().asynchronous.workers_of(partitions);
         if behind.is_empty() {
             return Pending::ready(Ok(()));
         }
@@ -304,16 +300,9 @@ impl Keyspace {
             Ok(extent) => extent.bounds,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let owners = |p: &Arc<crate::tree::partition::Partition>| self.engine().worker_of(p.index);
-        let mut behind: Vec<_> = cell
-            .state
-            .load()
-            .covering(&range)
-            .iter()
-            .map(owners)
-            .collect();
-        behind.sort_unstable();
-        behind.dedup();
+        let state = cell.state.load_full();
+        let partitions = state.covering(&range).iter().map(|it| it.index);
+        let behind = self.engine().asynchronous.workers_of(partitions);
         if behind.is_empty() {
             return Pending::ready(Ok(Vec::new()));
         }
@@ -348,7 +337,8 @@ impl Keyspace {
         let facts = &self.cell().facts;
         facts.order.check(key)?;
         let hash = KeyHash::of(key, facts.seed);
-        Ok((hash, self.engine().worker_of(facts.router.route(key, hash))))
+        let partition = facts.router.route(key, hash);
+        Ok((hash, self.engine().asynchronous.worker_of(partition)))
     }
 
     fn write_task(

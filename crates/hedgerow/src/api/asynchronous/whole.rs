@@ -108,9 +108,7 @@ impl Batch {
     /// its trees.
     fn for_workers(self) -> (Batch, Arc<Engine>, Vec<usize>) {
         let engine = Arc::clone(self.engine());
-        let mut behind: Vec<usize> = self.trees().map(|tree| engine.worker_of(tree)).collect();
-        behind.sort_unstable();
-        behind.dedup();
+        let behind = engine.asynchronous.workers_of(self.trees());
         (self.with_handle(Handle::of_worker(&engine)), engine, behind)
     }
 }

@@ -60,7 +60,7 @@ impl Batch {
             outcome = self.attempt(None, Durability::Buffered, true)?;
             if outcome == Outcome::Rerouted {
                 // That holds unless a keyspace is being cleared or dropped now.
-                self.route_again(self.engine.routing_epoch_at_once())?;
+                self.route_again(self.engine.catalog.epoch_at_once())?;
                 outcome = self.attempt(None, Durability::Buffered, true)?;
             }
         }

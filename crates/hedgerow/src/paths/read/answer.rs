@@ -78,9 +78,9 @@ impl Answer<'_> {
     #[inline(always)]
     pub(super) fn stored(self, engine: &Engine, page: Option<Page>) -> Result<Slice> {
         Ok(match (self.entry.value, page) {
-            (FoundValue::InBlock(bytes), _) => engine.slice(bytes),
+            (FoundValue::InBlock(bytes), _) => engine.memory.slice(bytes),
             (FoundValue::OutOfLine { page: id, bytes }, Some(page)) => {
-                engine.slice(self.table.value(page, id, bytes)?)
+                engine.memory.slice(self.table.value(page, id, bytes)?)
             }
             (FoundValue::OutOfLine { .. }, None) | (FoundValue::Nothing, _) => {
                 Slice::copy_from(b"")

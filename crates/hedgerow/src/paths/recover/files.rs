@@ -79,7 +79,7 @@ pub(crate) fn find(dir: &Path, options: &OpenOptions) -> Result<DatabaseFiles> {
         let manifest = manifest::bytes_of(&copy.snapshot())?;
         let places = state.places.clone();
         let engine = assemble(dir, options, state, survey, places, None)?;
-        engine.hold_tables()?;
+        engine.catalog.load().hold_tables()?;
         let mut tables = Vec::new();
         for partition in engine.catalog.load().partitions.values() {
             for (_, table) in partition.tree().version.tables() {

@@ -81,7 +81,7 @@ pub(super) fn after_roll(engine: &Arc<Engine>, writer: &Writer, state: &mut Comm
     engine.update_log_pressure(writer);
     if writer.log.live_bytes() > writer.log_bytes_max {
         let catalog = engine.catalog.load();
-        for id in writer.log.oldest_pins(|p| engine.flushed_through(p)) {
+        for id in writer.log.oldest_pins(|p| catalog.flushed_through(p)) {
             if let Some(partition) = catalog.partitions.get(&id) {
                 seal(engine, partition, state.next_seqno);
             }

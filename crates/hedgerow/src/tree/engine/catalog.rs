@@ -40,6 +40,22 @@ impl Catalog {
         self.states.insert(facts.id, state.clone());
     }
 
+    /// The number up to which a partition is flushed; `None` if it was dropped.
+    pub(crate) fn flushed_through(&self, id: PartitionId) -> Option<SeqNo> {
+        let partition = self.partitions.get(&id)?;
+        Some(partition.tree().flushed_through)
+    }
+
+    /// Opens all tables. An open file stays readable when the writer removes it.
+    pub(crate) fn hold_tables(&self) -> Result<()> {
+        for partition in self.partitions.values() {
+            for (_, table) in partition.tree().version.tables() {
+                table.reader()?;
+            }
+        }
+        Ok(())
+    }
+
     /// This catalog without a keyspace.
     pub(crate) fn without(&self, id: KeyspaceId) -> Catalog {
         let mut catalog = self.clone();
@@ -92,10 +108,10 @@ impl CurrentCatalog {
         }
     }
 
-    /// The epoch of [`CurrentCatalog::epoch`] without waiting. While trees are replaced it is one
-    /// that no longer holds.
+    /// The epoch for a routing that begins now, without waiting: one that no longer holds while
+    /// trees are replaced.
     #[inline]
-    pub(super) fn epoch_at_once(&self) -> u64 {
+    pub(crate) fn epoch_at_once(&self) -> u64 {
         self.epoch.load(Ordering::Acquire) & !1
     }
 

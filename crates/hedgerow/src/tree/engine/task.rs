@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::{Engine, KeyspaceCell};
+use super::{Catalog, Engine, KeyspaceCell};
 use crate::base::entry::{KeyHash, Tag};
 use crate::base::error::{Error, Result};
 use crate::base::mutex::lock;
 use crate::base::options::Durability;
 use crate::base::runtime::Workers;
 use crate::base::slice::Slice;
+use crate::base::stats::WorkerStats;
 
 /// The parts of asynchronous calls.
 #[derive(Default)]
@@ -23,6 +24,29 @@ impl Asynchronous {
     /// The workers; `None` while the database is being opened.
     pub(crate) fn workers(&self) -> Option<&Workers<Task>> {
         self.workers.get()
+    }
+
+    /// The worker that makes the asynchronous calls for the keys of a partition.
+    pub(crate) fn worker_of(&self, partition: usize) -> usize {
+        partition % self.workers().map_or(1, Workers::count)
+    }
+
+    /// The workers of these partitions, ascending, each once.
+    pub(crate) fn workers_of(&self, partitions: impl Iterator<Item = usize>) -> Vec<usize> {
+        let mut workers: Vec<usize> = partitions.map(|it| self.worker_of(it)).collect();
+        workers.sort_unstable();
+        workers.dedup();
+        workers
+    }
+
+    /// A worker, its partitions and its queue; `None` while the database is being opened.
+    pub(crate) fn worker_stats(&self, catalog: &Catalog, worker: usize) -> Option<WorkerStats> {
+        let partitions = catalog.partitions.values();
+        let own = partitions.filter(|partition| self.worker_of(partition.index) == worker);
+        Some(WorkerStats {
+            partitions: own.count(),
+            ..self.workers()?.stats(worker)
+        })
     }
 
     /// Sets the workers of a database that no other thread has yet.
