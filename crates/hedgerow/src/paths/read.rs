@@ -86,7 +86,10 @@ pub(crate) fn get_observed(
     let found = match in_memtables(engine, &tree, &query, observer)? {
         Some(found) => found,
         None => match in_tables(&engine.stats, &tree.version, query, observer)? {
-            Some(answer) => read_value(engine, answer, want, observer)?,
+            Some(answer) => {
+                let answer = answer.published(&engine.publisher)?;
+                read_value(&engine.memory, answer, want, observer)?
+            }
             None => NewestVersion::Absent,
         },
     };
@@ -95,10 +98,8 @@ pub(crate) fn get_observed(
         NewestVersion::Absent => None,
         NewestVersion::Expiring(stored) => {
             let found = engine.unexpired(stored, moment.time)?;
-            found.map(|(at, value)| {
-                observer.expires(at);
-                value
-            })
+            let found = found.inspect(|(at, _)| observer.expires(*at));
+            found.map(|(_, value)| value)
         }
         NewestVersion::Operand => {
             let partition = state.route(user_key, hash);
@@ -179,10 +180,8 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     }
     let operations = &state.facts.operations;
     operations.add(OperationKind::Gets, user_keys.len() as u64);
-    operations.add(
-        OperationKind::GetHits,
-        values.iter().flatten().count() as u64,
-    );
+    let hits = values.iter().flatten().count();
+    operations.add(OperationKind::GetHits, hits as u64);
     Ok(values)
 }
 

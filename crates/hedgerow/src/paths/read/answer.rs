@@ -10,8 +10,8 @@ use crate::base::entry::{Flags, Kind, SeqNo, Tag};
 use crate::base::error::Result;
 use crate::base::page::{Page, PageId};
 use crate::base::slice::Slice;
+use crate::table::memory::Memory;
 use crate::table::{FoundValue, Table};
-use crate::tree::engine::Engine;
 
 /// The answer of a version's tables for a key.
 pub(crate) struct Answer<'v> {
@@ -28,6 +28,15 @@ pub(crate) struct FoundEntry {
 }
 
 impl Answer<'_> {
+    /// The same answer, once its entry is published.
+    #[inline(always)]
+    pub(super) fn published(self, publisher: &Publisher) -> Result<Self> {
+        if self.entry.seqno.0 > publisher.published() {
+            self.wait_until_published(publisher)?;
+        }
+        Ok(self)
+    }
+
     /// A bulk load installs a table just before it publishes the table's number. A larger number in
     /// the table would never be published.
     #[cold]
@@ -45,8 +54,8 @@ impl Answer<'_> {
         }
     }
 
-    /// Its meaning, if that takes no read. Prefetches a missing page.
-    pub(super) fn cached_value(self, engine: &Engine) -> Result<Option<NewestVersion>> {
+    /// The meaning of a published answer, if that takes no read. Prefetches a missing page.
+    pub(super) fn cached_value(self, memory: &Memory) -> Result<Option<NewestVersion>> {
         let page = match self.value_page() {
             None => None,
             Some(id) => match self.table.pages().cached_or_prefetch(id) {
@@ -54,20 +63,17 @@ impl Answer<'_> {
                 page => page,
             },
         };
-        self.value(engine, page).map(Some)
+        self.value(memory, page).map(Some)
     }
 
-    /// Its meaning. `page` is that of [`Answer::value_page`]; without it, an out-of-line value is
-    /// returned as an empty one.
+    /// The meaning of a published answer. `page` is that of [`Answer::value_page`]; without it, an
+    /// out-of-line value is returned as an empty one.
     #[inline(always)]
-    pub(super) fn value(self, engine: &Engine, page: Option<Page>) -> Result<NewestVersion> {
-        if self.entry.seqno.0 > engine.publisher.published() {
-            self.wait_until_published(&engine.publisher)?;
-        }
+    pub(super) fn value(self, memory: &Memory, page: Option<Page>) -> Result<NewestVersion> {
         let tag = self.entry.tag;
         match tag.kind {
             Kind::Put => {
-                let stored = self.stored(engine, page)?;
+                let stored = self.stored(memory, page)?;
                 NewestVersion::of(tag, || stored)
             }
             _ => NewestVersion::of(tag, || Slice::copy_from(b"")),
@@ -76,11 +82,11 @@ impl Answer<'_> {
 
     /// Its bytes as they are stored, with `page` as [`Answer::value`] gets it.
     #[inline(always)]
-    pub(super) fn stored(self, engine: &Engine, page: Option<Page>) -> Result<Slice> {
+    pub(super) fn stored(self, memory: &Memory, page: Option<Page>) -> Result<Slice> {
         Ok(match (self.entry.value, page) {
-            (FoundValue::InBlock(bytes), _) => engine.memory.slice(bytes),
+            (FoundValue::InBlock(bytes), _) => memory.slice(bytes),
             (FoundValue::OutOfLine { page: id, bytes }, Some(page)) => {
-                engine.memory.slice(self.table.value(page, id, bytes)?)
+                memory.slice(self.table.value(page, id, bytes)?)
             }
             (FoundValue::OutOfLine { .. }, None) | (FoundValue::Nothing, _) => {
                 Slice::copy_from(b"")
@@ -89,17 +95,17 @@ impl Answer<'_> {
     }
 }
 
-/// The meaning of an answer. Reads the page of a value that has one of its own, if it is wanted.
+/// The meaning of a published answer. Reads the page of a value that has one of its own, if it is
+/// wanted.
 #[inline(always)]
 pub(super) fn read_value<O: Observer>(
-    engine: &Engine,
+    memory: &Memory,
     answer: Answer<'_>,
     want: Want,
     observer: &mut O,
 ) -> Result<NewestVersion> {
     if O::SEES_VALUES
         && let (Tag::PUT, FoundValue::InBlock(value)) = (answer.entry.tag, &answer.entry.value)
-        && answer.entry.seqno.0 <= engine.publisher.published()
         && observer.value(value)
     {
         return Ok(NewestVersion::Value(Slice::copy_from(b"")));
@@ -111,5 +117,5 @@ pub(super) fn read_value<O: Observer>(
         }
         _ => None,
     };
-    answer.value(engine, page)
+    answer.value(memory, page)
 }

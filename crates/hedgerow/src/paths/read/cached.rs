@@ -96,7 +96,10 @@ fn in_cached_pages(
                 cached => page = cached,
             },
             Step::Done(None) => {}
-            Step::Done(Some(answer)) => return answer.cached_value(engine),
+            Step::Done(Some(answer)) => {
+                let answer = answer.published(&engine.publisher)?;
+                return answer.cached_value(&engine.memory);
+            }
         }
     }
     Ok(Some(NewestVersion::Absent))

@@ -104,7 +104,7 @@ fn version(
     Ok(Some(Version {
         seqno,
         tag,
-        stored: answer.stored(engine, page)?,
+        stored: answer.stored(&engine.memory, page)?,
         is_in_table: true,
     }))
 }

@@ -272,7 +272,7 @@ struct Get<'k, T> {
     hash: KeyHash,
     moment: Moment,
     position: Position,
-    /// The entry that the table found, while the get waits for the page of its value.
+    /// The published entry that the table found, while the get waits for the page of its value.
     found: Option<FoundEntry>,
     to: T,
 }
@@ -322,18 +322,19 @@ impl<T> Get<'_, T> {
             let LookupSource::Table(table) = self.source() else {
                 panic!("a value is in a table");
             };
-            Answer { table, entry }.value(engine, page)?
+            Answer { table, entry }.value(&engine.memory, page)?
         } else {
             match self.lookup().step(&engine.stats, page, &mut ())? {
                 Step::Read(id) => return Ok(Step::Read(id)),
                 Step::Done(None) => NewestVersion::Absent,
-                Step::Done(Some(answer)) => match answer.value_page() {
-                    Some(id) => {
+                Step::Done(Some(answer)) => {
+                    let answer = answer.published(&engine.publisher)?;
+                    if let Some(id) = answer.value_page() {
                         self.found = Some(answer.entry);
                         return Ok(Step::Read(id));
                     }
-                    None => answer.value(engine, None)?,
-                },
+                    answer.value(&engine.memory, None)?
+                }
             }
         };
         self.end(engine, found).map(Step::Done)

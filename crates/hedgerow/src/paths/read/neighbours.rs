@@ -11,6 +11,7 @@ use crate::base::error::Result;
 use crate::base::expiry::Moment;
 use crate::base::page::{Page, PageSlice, Step};
 use crate::base::stats::OperationKind;
+use crate::table::memory::Memory;
 use crate::table::{FoundValue, Lookup, Query, Table};
 use crate::tree::engine::{Engine, KeyspaceState};
 use crate::tree::version::Version;
@@ -117,7 +118,9 @@ impl Near {
                 && let Some(answer) = self.answer(table, &query)?
             {
                 match lookup.conclude(&engine.stats, table, answer) {
-                    Some(answer) => return seen(engine, answer),
+                    Some(answer) => {
+                        return seen(answer.published(&engine.publisher)?, &engine.memory);
+                    }
                     None => continue,
                 }
             }
@@ -131,7 +134,7 @@ impl Near {
                 Step::Done(Some(answer)) => {
                     self.block = block.map(|page| (answer.table.clone(), page));
                     self.note(query.key);
-                    return seen(engine, answer);
+                    return seen(answer.published(&engine.publisher)?, &engine.memory);
                 }
             }
         }
@@ -173,12 +176,14 @@ impl Near {
     }
 }
 
-fn seen(engine: &Engine, answer: Answer<'_>) -> Result<Option<KeyAnswer>> {
-    let FoundEntry { seqno, tag, value } = &answer.entry;
-    if let (Tag::PUT, FoundValue::InBlock(value)) = (*tag, value)
-        && seqno.0 <= engine.publisher.published()
-    {
-        return Ok(Some(KeyAnswer::Plain(value.clone())));
+/// The meaning of a published answer, if that takes no read.
+fn seen(answer: Answer<'_>, memory: &Memory) -> Result<Option<KeyAnswer>> {
+    match answer.entry {
+        FoundEntry {
+            tag: Tag::PUT,
+            value: FoundValue::InBlock(value),
+            ..
+        } => Ok(Some(KeyAnswer::Plain(value))),
+        _ => Ok(answer.cached_value(memory)?.map(KeyAnswer::Meaning)),
     }
-    Ok(answer.cached_value(engine)?.map(KeyAnswer::Meaning))
 }
