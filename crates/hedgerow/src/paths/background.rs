@@ -31,7 +31,7 @@ use std::sync::atomic::Ordering;
 use crate::base::entry::SeqNo;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::Design;
-use crate::base::runtime::Priority;
+use crate::base::runtime::{Priority, Scheduler};
 use crate::base::stats::Job;
 use crate::design::merge_policy::plan::RunningJob;
 use crate::design::planner::Manual;
@@ -89,7 +89,8 @@ fn spawn_for(
         let Some(partition) = partition_ref.upgrade() else {
             return;
         };
-        let _busy = (priority != Priority::Warm).then(|| Busy::begin(engine, &partition));
+        let _busy =
+            (priority != Priority::Warm).then(|| Busy::begin(&engine.scheduler, &partition));
         job(engine, &partition);
         // Last, and not on a thread that writers may be waiting for: a file system that tells the
         // device of free blocks may take half a second.
@@ -101,21 +102,24 @@ fn spawn_for(
 
 /// Counts a job of a tree until the job has let go of all tables that it made obsolete.
 struct Busy<'a> {
-    engine: &'a Engine,
+    scheduler: &'a Scheduler,
     partition: &'a Partition,
 }
 
 impl<'a> Busy<'a> {
-    fn begin(engine: &'a Engine, partition: &'a Partition) -> Busy<'a> {
+    fn begin(scheduler: &'a Scheduler, partition: &'a Partition) -> Busy<'a> {
         partition.jobs.fetch_add(1, Ordering::Relaxed);
-        Busy { engine, partition }
+        Busy {
+            scheduler,
+            partition,
+        }
     }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.partition.jobs.fetch_sub(1, Ordering::Release);
-        self.engine.scheduler.notify_progress();
+        self.scheduler.notify_progress();
     }
 }
 
@@ -326,7 +330,8 @@ pub(crate) fn fold_operands(engine: &Arc<Engine>, partition: &Arc<Partition>, or
             let fold = || {
                 // A merge in the way ends it: the next get of such a key begins another. So does a
                 // failure, which the merge has told of.
-                while let MergeStep::Run(merge) = compaction::step(engine, partition, &mut manual)
+                while let MergeStep::Run(merge) =
+                    compaction::step(engine.oldest_read(), partition, &mut manual)
                     && carry_out_step(engine, partition, &merge).is_ok()
                 {}
                 Ok(())

@@ -232,7 +232,7 @@ fn put_in_place(engine: &Arc<Engine>, loaded: &[(&Arc<Partition>, Vec<TableMeta>
     let mut claims = Vec::with_capacity(loaded.len());
     let mut edits = Vec::with_capacity(loaded.len());
     for (partition, tables) in loaded {
-        let claim = compaction::claim(engine, partition, tables)?;
+        let claim = compaction::claim(engine.oldest_read(), partition, tables)?;
         let run = claim.target.run;
         let run = run.unwrap_or(RunId(engine.writer()?.ids.next_table().0));
         let version = &partition.tree_owned().version;

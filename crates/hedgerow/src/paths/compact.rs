@@ -44,7 +44,7 @@ pub(crate) fn compact(
             ));
         }
         engine.writer()?;
-        match compaction::step(engine, partition, &mut manual) {
+        match compaction::step(engine.oldest_read(), partition, &mut manual) {
             MergeStep::Run(merge) => {
                 progress.done_bytes += background::carry_out_step(engine, partition, &merge)?;
                 engine.remove_obsolete();

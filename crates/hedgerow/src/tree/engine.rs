@@ -94,6 +94,11 @@ impl Engine {
         at
     }
 
+    /// The smallest number at which somebody reads ([`SnapshotList::oldest_read`]).
+    pub(crate) fn oldest_read(&self) -> SeqNo {
+        self.snapshots.oldest_read(&self.publisher)
+    }
+
     /// The facts about readers for a merge that begins now.
     pub(crate) fn held(&self) -> SnapshotFacts {
         self.snapshots.held(|| self.time())

@@ -93,9 +93,11 @@ impl SnapshotList {
         self.lock().snapshots.remove(&registration.0);
     }
 
-    /// The numbers of all open snapshots, ascending, each once.
-    pub(crate) fn numbers(&self) -> Vec<SeqNo> {
-        self.held(|| 0).snapshots
+    /// The number of the oldest snapshot, or the published one. Everybody sees all writes up to it.
+    pub(crate) fn oldest_read(&self, publisher: &Publisher) -> SeqNo {
+        let open = self.lock();
+        let numbers = open.snapshots.values().map(|it| it.seqno);
+        numbers.min().unwrap_or(SeqNo(publisher.published()))
     }
 
     /// The facts about readers for a merge that begins now.

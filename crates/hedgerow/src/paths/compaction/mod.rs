@@ -37,11 +37,10 @@ use crate::design::planner::{
     runs_limit,
 };
 
-fn limits(engine: &Engine, design: &DesignInForce) -> PlanLimits {
-    let oldest = engine.snapshots.numbers().first().copied();
+fn limits(oldest_read: SeqNo, design: &DesignInForce) -> PlanLimits {
     PlanLimits {
         merge_bytes_max: design.table_bytes * SLICE_TABLES,
-        oldest_snapshot: oldest.unwrap_or(SeqNo(engine.publisher.published())),
+        oldest_snapshot: oldest_read,
     }
 }
 
@@ -104,7 +103,8 @@ pub(crate) fn next(engine: &Engine, partition: &Partition, work: &Work) -> Optio
     let design = partition.keyspace.design_owned();
     let tree = partition.tree();
     let version = &tree.version;
-    let (targets, limits) = (design.targets(version), limits(engine, &design));
+    let targets = design.targets(version);
+    let limits = limits(engine.oldest_read(), &design);
     if let Some(plan) = discard(engine, &tree, work) {
         return Some(MergeJob::new(design, version, plan));
     }
@@ -203,12 +203,12 @@ impl Drop for Claim<'_> {
 }
 
 /// Chooses a place for tables, at least one, in key order. Entries still in memtables must be newer
-/// than theirs.
+/// than theirs. `oldest_read` is that of [`Engine::oldest_read`], now or a moment ago.
 ///
 /// # Errors
 /// `Conflict` when flushes and loads come faster than merges can make room for them.
 pub(crate) fn claim<'a>(
-    engine: &Engine,
+    oldest_read: SeqNo,
     partition: &'a Partition,
     tables: &[TableMeta],
 ) -> Result<Claim<'a>> {
@@ -216,7 +216,7 @@ pub(crate) fn claim<'a>(
     let design = partition.keyspace.design_owned();
     let tree = partition.tree();
     let targets = design.targets(&tree.version);
-    let limits = limits(engine, &design);
+    let limits = limits(oldest_read, &design);
     let target = place(&tree.version, &targets, &work.running, &limits, tables);
     let target = target.ok_or_else(level0_full)?;
     // A new run of level 0 conflicts with no merge, like that of a flush.
@@ -283,13 +283,13 @@ pub(crate) enum MergeStep {
     Done,
 }
 
-/// The next step of a compaction that a user requested.
-pub(crate) fn step(engine: &Engine, partition: &Partition, manual: &mut Manual) -> MergeStep {
+/// The next step of a compaction that a user requested, with `oldest_read` as [`claim`] gets it.
+pub(crate) fn step(oldest_read: SeqNo, partition: &Partition, manual: &mut Manual) -> MergeStep {
     let mut work = partition.work();
     let design = partition.keyspace.design_owned();
     let version = partition.tree_owned().version.clone();
     let targets = design.targets(&version);
-    let limits = limits(engine, &design);
+    let limits = limits(oldest_read, &design);
     let step = shift_first(&design, &version, &targets, &work)
         .unwrap_or_else(|| manual.next(&version, &targets, &work.running, &limits));
     match step {

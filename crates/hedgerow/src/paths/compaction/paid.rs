@@ -98,7 +98,8 @@ fn begin(engine: &Engine, partition: &Partition, payer: Payer, reads: u64) -> Op
         return None;
     };
     let design = partition.keyspace.design_owned();
-    let (targets, limits) = (design.targets(version), limits(engine, &design));
+    let targets = design.targets(version);
+    let limits = limits(engine.oldest_read(), &design);
     let is_busy = !work.running.is_empty();
     if is_busy
         || !payer.gains(&engine.memory, version)
