@@ -220,8 +220,8 @@ fn tree_text(edit: &TreeEdit, encoding: Encoding) -> String {
     if let Some(depth) = edit.shift_to {
         lines[0] += &format!(", shifted to {}", counted(u64::from(depth), "level"));
     }
-    if let Some(depth) = edit.nominal_depth {
-        lines[0] += &format!(", nominal depth {depth}");
+    if let Some(note) = edit.policy_note {
+        lines[0] += &format!(", policy note {note}");
     }
     for (level, ranges) in &edit.ranges {
         let groups = counted(u64::from(*ranges), "group");
@@ -424,7 +424,7 @@ fn tree_object(edit: &TreeEdit, encoding: Encoding) -> Value {
         "levels": edit.depth,
         "shifted_to_levels": edit.shift_to,
         "groups": groups.collect::<Vec<_>>(),
-        "nominal_depth": edit.nominal_depth,
+        "policy_note": edit.policy_note,
     })
 }
 

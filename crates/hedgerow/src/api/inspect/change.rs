@@ -174,8 +174,8 @@ pub struct TreeEdit {
     pub shift_to: Option<u8>,
     /// A level and its new number of groups.
     pub ranges: Vec<(u8, u32)>,
-    /// The new number of levels that the merge policy counts.
-    pub nominal_depth: Option<u8>,
+    /// The new note of the merge policy: a number that only the policy can read.
+    pub policy_note: Option<u8>,
 }
 
 /// Changes that happen together or not at all: one record of the manifest.
@@ -254,6 +254,6 @@ fn of_tree(edit: RecordedTreeEdit) -> TreeEdit {
         depth: edit.depth,
         shift_to: edit.shift_to,
         ranges: edit.ranges,
-        nominal_depth: edit.policy_note,
+        policy_note: edit.policy_note,
     }
 }

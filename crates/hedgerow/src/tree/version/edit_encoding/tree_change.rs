@@ -14,7 +14,7 @@ use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
 mod tree_field {
     pub(super) const FLUSHED_THROUGH: u64 = 1;
     pub(super) const DEPTH: u64 = 3;
-    pub(super) const NOMINAL_DEPTH: u64 = 5;
+    pub(super) const POLICY_NOTE: u64 = 5;
     pub(super) const SHIFT_TO: u64 = 7;
     pub(super) const RANGES: u64 = 9;
 }
@@ -49,7 +49,7 @@ pub(super) fn encode(edit: &TreeEdit, out: &mut Vec<u8>) {
         edit.flushed_through.map(|s| s.0),
     );
     fields.put_number(tree_field::DEPTH, edit.depth.map(u64::from));
-    fields.put_number(tree_field::NOMINAL_DEPTH, edit.policy_note.map(u64::from));
+    fields.put_number(tree_field::POLICY_NOTE, edit.policy_note.map(u64::from));
     fields.put_number(tree_field::SHIFT_TO, edit.shift_to.map(u64::from));
     if !edit.ranges.is_empty() {
         let mut bytes = Vec::new();
@@ -93,8 +93,8 @@ pub(super) fn decode(body: &mut ByteReader<'_>) -> Result<TreeEdit> {
             tree_field::DEPTH => edit.depth = Some(fields::number(field, "depth")?),
             tree_field::SHIFT_TO => edit.shift_to = Some(fields::number(field, "depth")?),
             tree_field::RANGES => edit.ranges = ranges(field)?,
-            tree_field::NOMINAL_DEPTH => {
-                edit.policy_note = Some(fields::number(field, "nominal depth")?);
+            tree_field::POLICY_NOTE => {
+                edit.policy_note = Some(fields::number(field, "policy note")?);
             }
             _ => fields.unknown(tag)?,
         }
