@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::oneshot;
+use tokio::sync::{MutexGuard, oneshot};
 
 use crate::client::{Client, lock};
 use crate::commands::Command;
@@ -48,10 +48,9 @@ pub(crate) struct Waiter {
     line: Line,
     /// Its place in the order of all, from when it is added.
     number: AtomicU64,
-    /// Held by whoever runs the command. True if it needs to run no more: it has taken
+    /// Held by whoever runs the command. `None` if it needs to run no more: it has taken
     /// something, or the client has left.
-    is_over: tokio::sync::Mutex<bool>,
-    reply: Mutex<Option<oneshot::Sender<Reply>>>,
+    reply: tokio::sync::Mutex<Option<oneshot::Sender<Reply>>>,
 }
 
 impl Waiter {
@@ -81,8 +80,7 @@ impl Waiter {
             resp3,
             line,
             number: AtomicU64::new(0),
-            is_over: tokio::sync::Mutex::new(false),
-            reply: Mutex::new(Some(sender)),
+            reply: tokio::sync::Mutex::new(Some(sender)),
         });
         (waiter, receiver)
     }
@@ -91,37 +89,24 @@ impl Waiter {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// The right to run the command, behind those who run it now. None if it needs to run no more.
-    /// Whoever gets a reply from it says so in what is returned.
-    pub(crate) async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, bool>> {
-        let turn = self.is_over.lock().await;
-        (!*turn).then_some(turn)
+    /// The right to run the command, behind those who run it now. `None` if it needs to run no
+    /// more. Whoever gets a reply from it takes what is returned, and sends it.
+    pub(crate) async fn turn(&self) -> Option<MutexGuard<'_, Option<oneshot::Sender<Reply>>>> {
+        let turn = self.reply.lock().await;
+        turn.is_some().then_some(turn)
     }
 
-    /// Gives the reply to the client that waits.
-    pub(crate) fn finish(&self, reply: Reply) {
-        if let Some(sender) = lock(&self.reply).take() {
-            // Nobody receives it if the connection has ended.
-            let _ = sender.send(reply);
-        }
-    }
-
-    /// Ends the waiting behind those who run the command. False if it has a reply, or gets one as
+    /// Ends the waiting behind those who run the command. `None` if it has a reply, or gets one as
     /// soon as what it has taken is durable.
-    pub(crate) async fn leave(&self) -> bool {
-        match self.turn().await {
-            Some(mut is_over) => {
-                *is_over = true;
-                true
-            }
-            None => false,
-        }
+    pub(crate) async fn leave(&self) -> Option<oneshot::Sender<Reply>> {
+        self.reply.lock().await.take()
     }
 
     /// Ends the waiting with a reply, unless it has one.
     pub(crate) async fn redirect(&self, reply: Reply) {
-        if self.leave().await {
-            self.finish(reply);
+        if let Some(sender) = self.leave().await {
+            // Nobody receives it if the connection has ended.
+            let _ = sender.send(reply);
         }
     }
 }

@@ -194,8 +194,8 @@ async fn leave(
     instead: Reply,
 ) -> Reply {
     match waiter.leave().await {
-        true => instead,
-        false => receiver.await.unwrap_or(Reply::Null),
+        Some(_) => instead,
+        None => receiver.await.unwrap_or(Reply::Null),
     }
 }
 

@@ -105,7 +105,7 @@ impl Server {
     /// Runs the command of a client that waits. The client gets a reply when what it has taken is
     /// durable, and with it the change before.
     pub(crate) async fn serve(&self, waiter: &Waiter) -> Served {
-        let Some(mut is_over) = waiter.turn().await else {
+        let Some(mut turn) = waiter.turn().await else {
             return Served::Over;
         };
         // One that was told to end would lose what it takes.
@@ -130,10 +130,11 @@ impl Server {
             Some(reply) => reply,
         };
         // Those behind it need not wait until this is durable.
-        *is_over = true;
-        drop(is_over);
+        let sender = turn.take();
+        drop(turn);
         let synced = self.make_durable(outcome.wrote).await;
-        waiter.finish(synced.err().unwrap_or(reply));
+        // Nobody receives it if the connection has ended.
+        let _ = sender.map(|it| it.send(synced.err().unwrap_or(reply)));
         Served::Replied(Box::new(outcome.effects))
     }
 }

@@ -46,6 +46,12 @@ fn runtime() -> tokio::runtime::Runtime {
     builder.worker_threads(4).enable_all().build().unwrap()
 }
 
+fn threaded_server(runtime: &tokio::runtime::Runtime, seed: u64) -> Arc<Server> {
+    let _entered = runtime.enter();
+    let environment = threaded(&SimStorage::new(seed));
+    Arc::new(crate::testing::server_on(environment, Fsync::Never).unwrap())
+}
+
 async fn push(server: &Server, element: &[u8]) -> Outcome {
     let command = find(b"rpush").unwrap();
     let args: [&[u8]; 3] = [b"rpush", b"queue", element];
@@ -106,7 +112,7 @@ fn one_element_runs_the_command_of_whom_it_is_for_and_one_more() {
             turns.push(waiter.turn().await.unwrap());
         }
         // One has left, and hands nothing on.
-        assert!(waiting[0].0.leave().await);
+        assert!(waiting[0].0.leave().await.is_some());
         call(&server, "rpush queue element").await;
         assert!(waiting[1].1.try_recv().is_ok());
         assert!(waiting[2].1.try_recv().is_err());
@@ -143,11 +149,7 @@ fn who_came_first_is_served_first() {
     let runtime = runtime();
     for seed in first..first + 100 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let server = {
-            let _entered = runtime.enter();
-            let environment = threaded(&SimStorage::new(seed));
-            Arc::new(crate::testing::server_on(environment, Fsync::Never).unwrap())
-        };
+        let server = threaded_server(&runtime, seed);
         runtime.block_on(async {
             let mut waiting = Vec::new();
             for _ in 0..CLIENTS {
@@ -229,12 +231,7 @@ fn nobody_waits_beside_an_element() {
     let first = std::env::var("HEDGEROW_SEED").map_or(0, |it| it.parse().unwrap());
     let runtime = runtime();
     for seed in first..first + 30 {
-        let server = {
-            let _entered = runtime.enter();
-            Arc::new(
-                crate::testing::server_on(threaded(&SimStorage::new(seed)), Fsync::Never).unwrap(),
-            )
-        };
+        let server = threaded_server(&runtime, seed);
         let pushed = Arc::<AtomicI64>::default();
         let tasks = (0..8).map(|task| {
             let (server, pushed) = (server.clone(), pushed.clone());
@@ -255,7 +252,7 @@ fn nobody_waits_beside_an_element() {
                         pushed.fetch_add(1, Ordering::SeqCst);
                         call(&server, &format!("rpush q{} v", random.u8(0..2))).await;
                     }
-                    if random.u8(0..4) == 0 && waiting[0].0.leave().await {
+                    if random.u8(0..4) == 0 && waiting[0].0.leave().await.is_some() {
                         server.waiters.remove(&waiting[0].0);
                     }
                     tokio::task::yield_now().await;
@@ -269,7 +266,7 @@ fn nobody_waits_beside_an_element() {
             for task in tasks {
                 waiting.append(&mut task.await.unwrap());
             }
-            let has_left = |it: &Waiter| *it.is_over.try_lock().unwrap();
+            let has_left = |it: &Waiter| it.reply.try_lock().unwrap().is_none();
             let (mut served, mut left) = (0, 0);
             for (waiter, receiver) in &mut waiting {
                 match receiver.try_recv() {
