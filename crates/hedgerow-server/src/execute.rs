@@ -24,7 +24,8 @@ use crate::clock;
 use crate::commands::{Args, Command, Run, WRITE};
 use crate::connection::REPLY_BYTES_MAX;
 use crate::pubsub::Kind;
-use crate::resp::Reply;
+use crate::replication;
+use crate::resp::{Reply, error};
 use crate::server::Server;
 use crate::store::{
     Databases, Effects, Held, Mode, Room, Sizes, Stop, Stripes, Turn, Txn, WANTED_MAX, Wanted,
@@ -345,8 +346,8 @@ impl Server {
                 break;
             }
             txn.begin();
-            let refused = self.refused(call.command, txn.refusal);
-            let answer = match refused.map_or_else(|| run(txn, call.args), Ok) {
+            let refused = replication::refused(call.command, txn.refusal);
+            let answer = match refused.map_or_else(|| run(txn, call.args), |text| Ok(error(text))) {
                 Ok(_) if looks_ahead => Err(Stop::Read),
                 answer => answer.and_then(|reply| txn.room.hold(reply)),
             };

@@ -13,7 +13,7 @@ use super::{Args, Command, READ, Run, Special, WRITE, find, full_name};
 use crate::acl::Denied;
 use crate::clock;
 use crate::execute::note_lookups;
-use crate::replication::always_writes;
+use crate::replication;
 use crate::resp::{Reply, error};
 use crate::scripting::{Ended, Host, Machine, Program, Scripts, Stopped, Watch};
 use crate::session::Session;
@@ -105,7 +105,7 @@ impl Calls<'_, '_> {
         if let Some(cluster) = self.txn.cluster {
             cluster.check_script(command, args).map_err(Stop::Reply)?;
         }
-        if let Some(text) = self.txn.refusal.filter(|_| always_writes(command)) {
+        if let Some(text) = replication::refused(command, self.txn.refusal) {
             return Err(Stop::reply(text));
         }
         if self.txn.shows_calls {

@@ -211,8 +211,13 @@ impl Replication {
 
 /// Returns true for commands that change data whatever their arguments. A script is refused when it
 /// writes; PFCOUNT counts, and only its cache is written.
-pub(crate) fn always_writes(command: &Command) -> bool {
+fn always_writes(command: &Command) -> bool {
     command.has(WRITE) && command.name != "pfcount" && command.group() != "scripting"
+}
+
+/// The error for a call that is run, if its command may not write.
+pub(crate) fn refused(command: &Command, refusal: Option<&'static str>) -> Option<&'static str> {
+    refusal.filter(|_| always_writes(command))
 }
 
 impl Server {
@@ -257,16 +262,6 @@ impl Server {
         let least = settings.min_replicas();
         let has_few = || self.replication.replicas.heard_within(settings.max_lag()) < least;
         (least > 0 && has_few()).then_some(FEW_REPLICAS_TEXT)
-    }
-
-    /// The error for a call that is run, if its command may not write.
-    pub(crate) fn refused(
-        &self,
-        command: &Command,
-        refusal: Option<&'static str>,
-    ) -> Option<Reply> {
-        let text = refusal.filter(|_| always_writes(command));
-        text.map(error)
     }
 
     /// Sets a flag that writes heed, and waits for those under way.
