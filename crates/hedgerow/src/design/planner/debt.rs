@@ -3,6 +3,8 @@
 use crate::design::merge_policy::shape::{Facts, RUNS_MAX, Shape};
 use crate::design::merge_policy::{LevelSummary, LevelTarget};
 
+use super::levels::{is_used, next_level, target_of};
+
 /// Three quarters of the most runs of a group.
 const HIGH_STACK: f64 = 0.75 * RUNS_MAX as f64;
 
@@ -61,11 +63,6 @@ pub(crate) fn debt<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget]) -> Debt 
     debt
 }
 
-/// Returns true if data stays in the level, or is there already.
-fn is_used<T: Facts>(shape: &Shape<T>, targets: &[LevelTarget], level: usize) -> bool {
-    targets.get(level).is_none_or(LevelTarget::is_in_use) || !shape.levels[level].is_empty()
-}
-
 /// The part of a level of nodes. Nodes feed in turn: a node owes a merge only when it is close to
 /// the most runs of a group.
 fn owed_by_nodes(summary: &LevelSummary) -> LevelDebt {
@@ -89,7 +86,7 @@ fn owed_by<T: Facts>(
     let (target, summary) = (&targets[level], shape.levels[level].summary());
     let held = summary.bytes as f64 + incoming;
     let has_runs_due = summary.runs >= target.runs_due();
-    let next = (level + 1..shape.depth()).find(|next| is_used(shape, targets, *next));
+    let next = next_level(shape, targets, level);
     let capacity = target.capacity_bytes().map(|bytes| bytes as f64);
     let has_room = capacity.is_some_and(|most| held <= most);
     if level > 0 && has_runs_due && target.takes_several_runs() && (next.is_none() || has_room) {
@@ -114,8 +111,7 @@ fn owed_by<T: Facts>(
     }
     let (bytes, down) = match next {
         Some(next) => {
-            let merged_into = targets.get(next).is_none_or(LevelTarget::is_leveled);
-            let overlapped = match merged_into {
+            let overlapped = match target_of(shape, targets, next).is_leveled() {
                 true => shape.levels[next].bytes() as f64 * (over / held),
                 false => 0.0,
             };

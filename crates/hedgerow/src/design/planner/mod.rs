@@ -25,6 +25,7 @@ mod debt;
 mod depth;
 mod draft;
 mod level0;
+mod levels;
 mod manual;
 mod nodes;
 mod place;
@@ -42,11 +43,12 @@ use crate::base::entry::SeqNo;
 use crate::base::page::TableId;
 use crate::design::merge_policy::plan::{Plan, Reason, RunningJob, Target};
 use crate::design::merge_policy::shape::{Facts, Group, Level, RUNS_MAX, Run, Shape, is_within};
-use crate::design::merge_policy::{Capacity, Cut, LevelTarget, Targets};
+use crate::design::merge_policy::{Cut, LevelTarget, Targets};
 
 pub(crate) use debt::{Debt, debt, fills, runs_limit};
 pub(crate) use depth::{fit_depth, fitted_targets};
 use draft::Draft;
+use levels::{next_level, target_of};
 pub(crate) use manual::{Manual, ManualStep};
 pub(crate) use place::place;
 use ranges::RangeStep;
@@ -187,22 +189,11 @@ impl<'s, T: Facts> Planner<'s, T> {
     }
 
     fn target(&self, level: usize) -> LevelTarget {
-        // The policy does not use a level that it names no target for.
-        self.targets.get(level).copied().unwrap_or_else(|| {
-            let is_last = level + 1 == self.shape.depth();
-            let capacity = match is_last {
-                true => Capacity::Unlimited,
-                false => Capacity::Unused,
-            };
-            LevelTarget::leveled(capacity, Cut::OneTable)
-        })
+        target_of(self.shape, self.targets, level)
     }
 
-    /// The next level for data of a level: the first one below that the design uses or that holds
-    /// data, so that no data is skipped.
     fn next_level(&self, level: usize) -> Option<usize> {
-        (level + 1..self.shape.depth())
-            .find(|below| self.target(*below).is_in_use() || !self.shape.levels[*below].is_empty())
+        next_level(self.shape, self.targets, level)
     }
 
     /// The bytes of a level, less those that running jobs take down.

@@ -23,7 +23,7 @@ use crate::base::table_meta::TableMeta;
 use crate::design::merge_policy;
 use crate::design::merge_policy::text;
 use crate::design::merge_policy::tree_edit::{Placement, TreeEdit};
-use crate::design::merge_policy::{Policy, Targets};
+use crate::design::merge_policy::{Capacity, Policy, Targets};
 
 type Tree = Shape<Arc<TableMeta>>;
 
