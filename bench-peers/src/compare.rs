@@ -32,7 +32,8 @@ pub(crate) struct Compare {
     /// The number of times that each store is measured, from an empty directory
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// A file for all results, a JSON object per line [default: results.jsonl in `--dir`]
+    /// A file that all results are appended to, a JSON object per line [default: results.jsonl in
+    /// `--dir`]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Writes a page with charts to this directory
@@ -94,7 +95,11 @@ impl Run {
             .out
             .clone()
             .unwrap_or_else(|| dir.join("results.jsonl"));
-        let file = File::create(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|e| format!("{}: {e}", path.display()))?;
         Ok(Run {
             machine: machine::describe(dir)?,
             compare,
